@@ -1,0 +1,194 @@
+"""The evidence folder: what is in it, read line by line. Format: docs/reference/evidence-folder.md."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from slurm_triage.clock import Clock, offset_of
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+LINE_LIMIT = 64 * 1024
+"""Longest line that is looked at, in characters; the rest of a longer line is passed over."""
+
+NOT_EVIDENCE = frozenset({"times.toml", "sacct_poll.psv", "submit.txt", "expect.toml", "case.toml", "manifest.toml"})
+"""Names that are never evidence: notes of the people who made the case, and the manifest, which is read as such."""
+
+CLUSTER_FILES = (
+    "scontrol-config.txt",
+    "scontrol-config.json",
+    "scontrol-partition.txt",
+    "sacctmgr-qos.psv",
+    "slurm.conf",
+)
+"""Files of the cluster's folder (`cluster_dir` of the manifest) that are evidence for every case of that cluster."""
+
+
+@dataclass(frozen=True)
+class EvidenceFile:
+    """One file of a case. `name` is its path relative to the case folder, with `/`; `data` its bytes, unless `path`."""
+
+    name: str
+    path: Path | None = None
+    data: bytes | None = None
+
+    def _open(self) -> io.BufferedIOBase:
+        if self.path is not None:
+            return self.path.open("rb")
+        return io.BytesIO(self.data or b"")
+
+    def size(self) -> int:
+        """Bytes."""
+        return self.path.stat().st_size if self.path is not None else len(self.data or b"")
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """(number from 1, text) of every line, streamed. Bytes that are not UTF-8 become U+FFFD; CR at the end goes."""
+        with self._open() as stream:
+            number = 0
+            while True:
+                raw = stream.readline(LINE_LIMIT)
+                if not raw:
+                    return
+                number += 1
+                line = raw
+                while raw and not raw.endswith(b"\n"):
+                    raw = stream.readline(LINE_LIMIT)
+                if line.startswith(b"\xef\xbb\xbf") and number == 1:
+                    line = line[3:]
+                yield number, line.rstrip(b"\n").rstrip(b"\r").decode("utf-8", "replace")
+
+    def head(self, limit: int = 60) -> list[str]:
+        """The first `limit` lines, for recognising what the file is."""
+        found: list[str] = []
+        for number, line in self.lines():
+            found.append(line)
+            if number >= limit:
+                break
+        return found
+
+    def text(self, limit: int = 64 * 1024 * 1024) -> str:
+        """The whole text, at most `limit` bytes; for formats that cannot be streamed (JSON, NUL-separated)."""
+        with self._open() as stream:
+            return stream.read(limit).decode("utf-8", "replace")
+
+    @property
+    def base(self) -> str:
+        """The last part of the name."""
+        return self.name.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """`manifest.toml`: how to read the folder. All members are optional."""
+
+    slurm: str | None = None
+    cluster: str | None = None
+    env_format: str | None = None
+    cluster_dir: str | None = None
+    values: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = ""
+
+    @property
+    def version(self) -> tuple[int, int] | None:
+        """(24, 11) of `24.11.5`."""
+        match = re.match(r"(\d{1,2})\.(\d{1,2})", self.slurm or "")
+        return (int(match[1]), int(match[2])) if match else None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A folder of evidence. `skipped` names what lies there and is never read as evidence."""
+
+    files: tuple[EvidenceFile, ...]
+    manifest: Manifest = Manifest()
+    clock: Clock = Clock()
+    skipped: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def _manifest(text: str) -> Manifest:
+    try:
+        values = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        return Manifest(problem=f"manifest.toml is not valid TOML: {error}")
+
+    def word(key: str) -> str | None:
+        value = values.get(key)
+        return str(value) if isinstance(value, (str, int, float)) and str(value) else None
+
+    return Manifest(word("slurm"), word("cluster"), word("env_format"), word("cluster_dir"), values)
+
+
+def _clock(manifest: Manifest) -> Clock:
+    offset = manifest.values.get("utc_offset")
+    boot = manifest.values.get("boot_epoch")
+    epochs: dict[str, float] = {}
+    if isinstance(boot, (int, float)) and not isinstance(boot, bool):
+        epochs[""] = float(boot)
+    elif isinstance(boot, dict):
+        epochs = {str(k): float(v) for k, v in boot.items() if isinstance(v, (int, float))}
+    return Clock(offset_of(offset) if isinstance(offset, str) else None, epochs)
+
+
+def from_files(files: Mapping[str, bytes]) -> Case:
+    """A case held in memory: name to bytes. `manifest.toml` is read as the manifest."""
+    manifest = _manifest(files["manifest.toml"].decode("utf-8", "replace")) if "manifest.toml" in files else Manifest()
+    kept = tuple(EvidenceFile(n, data=d) for n, d in sorted(files.items()) if n.rsplit("/", 1)[-1] not in NOT_EVIDENCE)
+    skipped = tuple(n for n in sorted(files) if n.rsplit("/", 1)[-1] in NOT_EVIDENCE and n != "manifest.toml")
+    problems = (manifest.problem,) if manifest.problem else ()
+    return Case(kept, manifest, _clock(manifest), skipped, problems)
+
+
+def read(folder: Path) -> Case:
+    """The case in `folder`. Raises `OSError` when the folder cannot be listed; single unreadable files are `problems`."""
+    kept: list[EvidenceFile] = []
+    skipped: list[str] = []
+    problems: list[str] = []
+    manifest = Manifest()
+    list(folder.iterdir())  # raises for a folder that is missing or may not be listed; rglob would be silent
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_symlink() or not path.is_file():
+            if path.is_symlink():
+                problems.append(f"{name}: a symbolic link, not followed")
+            continue
+        try:
+            with path.open("rb"):
+                pass
+            if name == "manifest.toml":
+                manifest = _manifest(path.read_text("utf-8", "replace"))
+        except OSError as error:
+            problems.append(f"{name}: {error.strerror or error}")
+            continue
+        if path.name in NOT_EVIDENCE:
+            if name != "manifest.toml":
+                skipped.append(name)
+            continue
+        kept.append(EvidenceFile(name, path))
+    if manifest.problem:
+        problems.append(manifest.problem)
+    kept.extend(_cluster_files(folder, manifest, {f.base for f in kept}, problems))
+    return Case(tuple(kept), manifest, _clock(manifest), tuple(skipped), tuple(problems))
+
+
+def _cluster_files(folder: Path, manifest: Manifest, have: set[str], problems: list[str]) -> Iterator[EvidenceFile]:
+    """Files of `cluster_dir`, which lies beside the case (one level up at most: a case cannot point anywhere else)."""
+    if not manifest.cluster_dir:
+        return
+    if not re.fullmatch(r"(\.\./)?[\w.-]+", manifest.cluster_dir) or manifest.cluster_dir in ("..", "../.."):
+        problems.append(f"manifest.toml: cluster_dir {manifest.cluster_dir!r} must be a folder in or beside the case")
+        return
+    base = folder / manifest.cluster_dir
+    for name in CLUSTER_FILES:
+        path = base / name
+        if name not in have and path.is_file() and not path.is_symlink():
+            yield EvidenceFile(f"{manifest.cluster_dir}/{name}", path)

@@ -1,0 +1,124 @@
+"""Sources: one module per kind of evidence, text to events, pure.
+
+A source is a module in this folder with three names (see `Source`); it is found by listing the folder. Adding one is
+adding one file.
+
+`recognise` looks at content first: 0.0 = surely not this kind, 0.5 = could be, 1.0 = surely. The file's name is a hint
+that may add a little (`name_hint`). The best answer of all sources wins; ties go to the source that is first by
+`PRIORITY`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Protocol
+
+from slurm_triage.case import Case, EvidenceFile, Manifest
+from slurm_triage.clock import Clock
+from slurm_triage.model import Cite, Coverage, Event, Stamp, Unreadable
+
+TEXT_LIMIT = 1000
+"""Characters kept of a cited line."""
+
+
+class Source(Protocol):
+    """What a module in this folder offers."""
+
+    KIND: str
+    """Name of the kind of evidence, as it appears in citations and coverage."""
+
+    def recognise(self, name: str, head: Sequence[str]) -> float:
+        """How sure it is that a file of this name with these first lines is of this kind, 0.0 to 1.0."""
+
+    def parse(self, file: EvidenceFile, context: Context) -> Iterator[Event]:
+        """The events of the file, in the order of its lines. Never raises for bad content: yields `Unreadable`."""
+
+
+class Context:
+    """What a source may know beside the file: how to read times, and which Slurm printed it."""
+
+    def __init__(self, clock: Clock, manifest: Manifest) -> None:
+        self.clock = clock
+        self.manifest = manifest
+
+    def cite(
+        self, source: str, file: EvidenceFile, line: int, text: str, *, node: str | None = None, at: Stamp | None = None
+    ) -> Cite:
+        """A citation of line `line` of `file`."""
+        return Cite(source, file.name, line, text[:TEXT_LIMIT], node, at)
+
+
+@cache
+def all_sources() -> tuple[Source, ...]:
+    """The source modules of this folder, by name."""
+    found = []
+    for info in sorted(pkgutil.iter_modules(__path__), key=lambda i: i.name):
+        if info.name.startswith("_") or info.ispkg:
+            continue
+        module = importlib.import_module(f"{__name__}.{info.name}")
+        if hasattr(module, "KIND"):
+            found.append(module)
+    return tuple(found)  # type: ignore[arg-type]
+
+
+def recognise(file: EvidenceFile) -> Source | None:
+    """The source that reads this file, None if none does."""
+    head = file.head()
+    best: Source | None = None
+    score = 0.0
+    for source in all_sources():
+        sure = source.recognise(file.name, head)
+        if sure > score:
+            best, score = source, sure
+    return best
+
+
+def parse(case: Case) -> tuple[tuple[Event, ...], tuple[Coverage, ...]]:
+    """All events of a case, and what was read of each file. The order of files changes nothing."""
+    context = Context(case.clock, case.manifest)
+    events: list[Event] = []
+    coverage: list[Coverage] = []
+    for file in sorted(case.files, key=lambda f: f.name):
+        try:
+            source = recognise(file)
+            if source is None:
+                note = "empty" if file.size() == 0 else "not recognised as any kind of evidence; not used"
+                coverage.append(Coverage(file.name, None, note=note))
+                continue
+            found = list(source.parse(file, context))
+            last_line = 0
+            for last_line, _ in file.lines():  # noqa: B007 (the last number is the count)
+                pass
+        except OSError as error:
+            coverage.append(Coverage(file.name, None, note=f"could not be read: {error.strerror or error}"))
+            continue
+        stamps = sorted((e.at for e in found if e.at is not None), key=lambda s: (s.lo, s.hi))
+        bad = sum(isinstance(e, Unreadable) for e in found)
+        nodes = {e.node for e in found if e.node}
+        coverage.append(
+            Coverage(
+                file.name,
+                source.KIND,
+                last_line,
+                len(found) - bad,
+                nodes.pop() if len(nodes) == 1 else None,
+                stamps[0] if stamps else None,
+                stamps[-1] if stamps else None,
+                f"{bad} record(s) could not be read" if bad else "",
+            )
+        )
+        events.extend(found)
+    for name in case.skipped:
+        coverage.append(Coverage(name, None, note="never an input"))
+    for problem in case.problems:
+        coverage.append(Coverage(problem.split(":", 1)[0], None, note=problem))
+    return tuple(events), tuple(coverage)
+
+
+def with_step(event: Event, job: str | None, step: str | None) -> Event:
+    """The same event with the job and step filled in."""
+    return replace(event, job=job, step=step)
