@@ -1,0 +1,194 @@
+"""Signature catalogs: which message lines mean something, as data. One TOML file is one family of messages.
+
+`catalog/<folder>/<id>.toml` holds one family:
+
+* `id` (the file's stem), `voice` (`kernel`, `slurm`, `program` or `kubernetes`), `meaning`, `since` (date of the
+  knowledge), `sources`, `hints`; optional `caution` (what the line does not prove), `also` (ids of families of the
+  same folder that may match the same line) and `speakers` (tags of the daemons that write it into the system log,
+  where it is not the kernel).
+* one or more `[[form]]`: `regex` (searched in the message text, after the prefix; its named groups become the fields),
+  `examples` and `origin`; optional `kernels` or `versions` and `counter` (near misses that no form may match).
+
+`hints` are literal substrings, one of which is in every line of the family. They are the cheap filter: a regex is
+compiled and run only on lines that hold a hint of its family.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib import resources
+from typing import Any
+
+from slurm_triage.model import Voice
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+class CatalogError(ValueError):
+    """A catalog file is not what the format asks for: a defect of the package, never of the evidence."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """One layout of a family's lines. `range` says which kernels or versions print it (free text, may be empty)."""
+
+    regex: str
+    examples: tuple[str, ...]
+    origin: str
+    range: str = ""
+    counter: tuple[str, ...] = ()
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The compiled regex. Raises `re.error` for a bad one."""
+        return re.compile(self.regex)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One family of message lines; members as in the file (see the module's text)."""
+
+    id: str
+    voice: Voice
+    meaning: str
+    since: str
+    sources: tuple[str, ...]
+    hints: tuple[str, ...]
+    forms: tuple[Form, ...]
+    caution: str = ""
+    also: tuple[str, ...] = ()
+    speakers: tuple[str, ...] = ()
+
+    def hinted(self, text: str) -> bool:
+        """Whether one of the hints is in `text`."""
+        return any(hint in text for hint in self.hints)
+
+    def fields(self, text: str) -> dict[str, str] | None:
+        """Named groups of the first form that matches, without those that took no part; None if no form does."""
+        for form in self.forms:
+            found = form.pattern.search(text)
+            if found:
+                return {key: value for key, value in found.groupdict().items() if value is not None}
+        return None
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All families of one folder, by id."""
+
+    signatures: tuple[Signature, ...]
+    _hints: tuple[str, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        every = {hint for signature in self.signatures for hint in signature.hints}
+        # A hint that holds another one is found whenever the shorter is: the shorter is enough for the first look.
+        least = sorted(h for h in every if not any(other != h and other in h for other in every))
+        object.__setattr__(self, "_hints", tuple(least))
+
+    def hinted(self, text: str) -> bool:
+        """Whether any family could match: a plain search for every literal, no regex."""
+        # Measured on a 64 KiB line with 100 literals: `in` for each takes 2 ms, one alternation of them 12 ms.
+        return any(hint in text for hint in self._hints)
+
+    def match(self, text: str) -> list[tuple[Signature, dict[str, str]]]:
+        """Every family with a form that matches, in the order of their ids, with the fields of that form."""
+        if not self.hinted(text):
+            return []
+        found = []
+        for signature in self.signatures:
+            if signature.hinted(text):
+                fields = signature.fields(text)
+                if fields is not None:
+                    found.append((signature, fields))
+        return found
+
+    def get(self, id: str) -> Signature:
+        """The family of that id. Raises `KeyError`."""
+        for signature in self.signatures:
+            if signature.id == id:
+                return signature
+        raise KeyError(id)
+
+
+_KEYS = {"id", "voice", "meaning", "caution", "since", "sources", "hints", "also", "speakers", "form"}
+_FORM_KEYS = {"kernels", "versions", "regex", "examples", "origin", "counter"}
+
+
+def _words(table: Mapping[str, Any], key: str, where: str, *, needed: bool = True) -> tuple[str, ...]:
+    value = table.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(v, str) and v for v in value) or (needed and not value):
+        raise CatalogError(f"{where}: {key} must be a list of strings, not empty")
+    return tuple(value)
+
+
+def _word(table: Mapping[str, Any], key: str, where: str, *, needed: bool = True) -> str:
+    value = table.get(key, "")
+    if not isinstance(value, str) or (needed and not value):
+        raise CatalogError(f"{where}: {key} must be a string, not empty")
+    return value
+
+
+def signature_of(text: str, where: str) -> Signature:
+    """The family in the TOML `text`; `where` names the file in errors. Raises `CatalogError`."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise CatalogError(f"{where}: {error}") from error
+    if unknown := set(table) - _KEYS:
+        raise CatalogError(f"{where}: unknown keys {sorted(unknown)}")
+    forms = []
+    listed = table.get("form")
+    if not isinstance(listed, list) or not listed:
+        raise CatalogError(f"{where}: at least one [[form]] is needed")
+    for number, form in enumerate(listed, 1):
+        at = f"{where} form {number}"
+        if unknown := set(form) - _FORM_KEYS:
+            raise CatalogError(f"{at}: unknown keys {sorted(unknown)}")
+        forms.append(
+            Form(
+                _word(form, "regex", at),
+                _words(form, "examples", at),
+                _word(form, "origin", at),
+                _word(form, "kernels", at, needed=False) or _word(form, "versions", at, needed=False),
+                _words(form, "counter", at, needed=False),
+            )
+        )
+    try:
+        voice = Voice(_word(table, "voice", where))
+    except ValueError as error:
+        raise CatalogError(f"{where}: {error}") from error
+    return Signature(
+        _word(table, "id", where),
+        voice,
+        _word(table, "meaning", where),
+        _word(table, "since", where),
+        _words(table, "sources", where),
+        _words(table, "hints", where),
+        tuple(forms),
+        _word(table, "caution", where, needed=False),
+        _words(table, "also", where, needed=False),
+        _words(table, "speakers", where, needed=False),
+    )
+
+
+def folders() -> tuple[str, ...]:
+    """The names of all catalogs."""
+    root = resources.files("slurm_triage.sources").joinpath("catalog")
+    return tuple(sorted(entry.name for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith("_")))
+
+
+@cache
+def load(folder: str) -> Catalog:
+    """The catalog `catalog/<folder>/*.toml`. Raises `CatalogError` for a bad file or a folder that is not there."""
+    root = resources.files("slurm_triage.sources").joinpath("catalog").joinpath(folder)
+    if not root.is_dir():
+        raise CatalogError(f"catalog/{folder}: no such catalog")
+    files = sorted((e for e in root.iterdir() if e.name.endswith(".toml")), key=lambda e: e.name)
+    return Catalog(tuple(signature_of(entry.read_text("utf-8"), f"catalog/{folder}/{entry.name}") for entry in files))
