@@ -1,0 +1,1 @@
+"""Labelled jobs: five archives of evidence folders, read by `tests.corpus.load`."""
