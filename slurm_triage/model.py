@@ -486,6 +486,7 @@ class JobIdentity:
     end: Stamp | None = None
     nodes: tuple[str, ...] = ()
     exit: ExitInfo = ExitInfo()
+    uid: int | None = None  # of the owner: names of other uids' processes are not shown
 
 
 @dataclass(frozen=True, slots=True)
