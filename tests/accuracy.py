@@ -1,0 +1,437 @@
+"""How often the diagnosis is right, and whether every citation is true: `python -m tests.accuracy [--corpus NAME|DIR]`.
+
+The product is asked through its public functions only (`engine.diagnose`, `report.document.document`), with the files
+of one case and nothing else. Figures, all over the cases whose lines hold the cause (`derivable`):
+
+* accuracy: the cause is the expected one or one of the accepted ones (`also`, `also_accept`); strict: the expected one;
+* macro-F1: mean of F1 over the causes that are expected somewhere, an accepted answer counting as the expected one;
+* owner: the owner is the expected one or one of `owner_accept`;
+* wrong confirmed: cases with a wrong cause given as confirmed;
+* confirmed recall: share of the cases whose label is sure that are answered rightly and as confirmed (a recorded job's
+  label is always sure);
+* false hardware: cases with owner hardware where no accepted owner is; hardware recall: share of the cases whose owner
+  is hardware that get it;
+* unknown: share of cases without a cause;
+* citation hit: share of the cases with `key_evidence` where a line of the evidence holds one of those substrings.
+
+Exit status: 0 measured, 1 a citation was false or a case made the product fail, 2 usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import multiprocessing
+import re
+import sys
+import time
+import traceback
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slurm_triage.case import from_files
+from slurm_triage.engine import diagnose
+from slurm_triage.model import Cite
+from slurm_triage.report.document import document
+from tests.corpus.load import BUILTIN, CorpusError, LoadedCase, cases
+
+PROCESSES = 2
+TEXT_LIMIT = 1000
+"""Characters of a line that a citation keeps (`slurm_triage.model.Cite`)."""
+MASK = re.compile(r"\[masked\]")
+"""What stands for a secret in a document."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The label of a case. `sure`: the case counts for confirmed recall."""
+
+    cause: str
+    causes: frozenset[str]
+    owner: str
+    owners: frozenset[str]
+    key_evidence: tuple[str, ...] = ()
+    sure: bool = True
+    derivable: bool = True
+    owner_derivable: bool = True
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the product said of a case. `hit` is None for a case without key evidence; `error` is a traceback."""
+
+    cause: str
+    owner: str
+    strength: str
+    also: tuple[str, ...] = ()
+    hit: bool | None = None
+    false_citations: tuple[str, ...] = ()
+    citations: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A case of a corpus with its label and the answer."""
+
+    id: str
+    expected: Expected
+    answer: Answer
+
+    @property
+    def right(self) -> bool:
+        """The cause is an accepted one."""
+        return self.answer.cause in self.expected.causes
+
+    @property
+    def owner_right(self) -> bool:
+        """The owner is an accepted one."""
+        return self.answer.owner in self.expected.owners
+
+    @property
+    def confirmed(self) -> bool:
+        """The answer was given as confirmed."""
+        return self.answer.strength == "confirmed"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The figures of one corpus. Shares are 0 to 1, None where no case counts; the rest are numbers of cases."""
+
+    corpus: str
+    n: int
+    not_derivable: int
+    macro_f1: float | None
+    accuracy: float | None
+    strict: float | None
+    owner: float | None
+    wrong_confirmed: int
+    confirmed_recall: float | None
+    false_hardware: int
+    hardware_recall: float | None
+    unknown: float | None
+    citation_hits: float | None
+    citations: int
+    false_citations: int
+    failures: int
+
+
+def expected(label: Mapping[str, Any]) -> Expected:
+    """The label of an `expect.toml` (recorded job) or a `case.toml` (public report). Raises `KeyError` without one."""
+    if "cause" in label:
+        cause, also, sure = label["cause"], label.get("also", ()), True
+    else:
+        cause, also = label["cause_class"], label.get("also_accept", ())
+        sure = label.get("confidence") == "confirmed"
+    return Expected(
+        cause=cause,
+        causes=frozenset((cause, *also)),
+        owner=label["owner"],
+        owners=frozenset((label["owner"], *label.get("owner_accept", ()))),
+        key_evidence=tuple(label.get("key_evidence", ())),
+        sure=sure,
+        derivable=label.get("derivable", True),
+        owner_derivable=label.get("owner_derivable", True),
+    )
+
+
+# ------------------------------------------------------------------------------------------------ citations
+
+
+class Citations:
+    """Checks citations against the bytes of a case, on its own: it shares no code with the product's readers."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self.files = files
+        self._split: dict[tuple[str, bytes], list[str]] = {}
+
+    def _units(self, file: str, separator: bytes) -> list[str]:
+        key = (file, separator)
+        if key not in self._split:
+            data = self.files[file].removeprefix(b"\xef\xbb\xbf")
+            units = data.split(separator)
+            if not units[-1]:
+                units.pop()
+            self._split[key] = [u.removesuffix(b"\r").decode("utf-8", "replace") for u in units]
+        return self._split[key]
+
+    def lines(self, file: str, line: int) -> list[str]:
+        """What `line` of `file` may mean: that line and, in a NUL-separated environment file, that record."""
+        if file not in self.files:
+            return []
+        separators = [b"\n"]
+        if file.rsplit("/", 1)[-1].startswith("env") and b"\0" in self.files[file]:
+            separators.append(b"\0")
+        return [u[line - 1] for u in (self._units(file, s) for s in separators) if 0 < line <= len(u)]
+
+    def problem(self, file: str, line: int, text: str | None) -> str:
+        """Why the citation is false, "" if it is true. `text` None: only the place is cited."""
+        lines = self.lines(file, line)
+        if not lines:
+            return f"{file}:{line}: there is no such line"
+        if text is None or any(agrees(text, found[:TEXT_LIMIT]) for found in lines):
+            return ""
+        return f"{file}:{line}: cited {text[:80]!r}, the line is {lines[0][:80]!r}"
+
+
+def agrees(text: str, line: str) -> bool:
+    """`text` is `line`, apart from secrets that were masked."""
+    if text == line:
+        return True
+    pieces = MASK.split(text)
+    if len(pieces) == 1 or not line.startswith(pieces[0]):
+        return False
+    at = len(pieces[0])
+    for piece in pieces[1:-1]:
+        at = line.find(piece, at)
+        if at < 0:
+            return False
+        at += len(piece)
+    return line.endswith(pieces[-1], at) or len(line) == TEXT_LIMIT
+
+
+def cites_of(value: object) -> Iterator[Cite]:
+    """Every `Cite` in a value of the model, however deep."""
+    if isinstance(value, Cite):
+        yield value
+    elif dataclasses.is_dataclass(value):
+        for member in dataclasses.fields(value):
+            yield from cites_of(getattr(value, member.name))
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from cites_of(item)
+    elif isinstance(value, (tuple, list, set, frozenset)):
+        for item in value:
+            yield from cites_of(item)
+
+
+def places_of(value: object) -> Iterator[tuple[str, int, str | None]]:
+    """(file, line, text) of everything in a JSON document that cites a line, however deep."""
+    if isinstance(value, dict):
+        if isinstance(value.get("file"), str) and isinstance(value.get("line"), int):
+            yield value["file"], value["line"], value.get("text")
+        for item in value.values():
+            yield from places_of(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from places_of(item)
+
+
+# ------------------------------------------------------------------------------------------------ asking and scoring
+
+
+def ask(case: LoadedCase) -> Scored:
+    """Diagnoses one case and checks every line that it cites. A failure of the product is the answer's `error`."""
+    case_id, files, label = case
+    truth = expected(label)
+    try:
+        diagnosis = diagnose(from_files(files))
+        paper = document(diagnosis)
+    except Exception:  # whatever it is, the other cases are still to be measured
+        return Scored(case_id, truth, Answer("unknown", "unknown", "unknown", error=traceback.format_exc()))
+    check = Citations(files)
+    cited: set[tuple[str, int, str | None]] = {(c.file, c.line, c.text) for c in cites_of(diagnosis)}
+    cited.update(places_of(paper))
+    problems = sorted(filter(None, (check.problem(*place) for place in cited)))
+    hit: bool | None = None
+    if truth.key_evidence:
+        evidence = [c for part in (diagnosis, *diagnosis.parts) for c in part.evidence]
+        true = [c.text for c in evidence if not check.problem(c.file, c.line, c.text)]
+        hit = any(key in text for key in truth.key_evidence for text in true)
+    answer = Answer(
+        cause=diagnosis.cause,
+        owner=diagnosis.owner.value,
+        strength=diagnosis.strength.value if diagnosis.strength else "unknown",
+        also=tuple(f"{v.cause} ({v.strength.value})" for v in diagnosis.also),
+        hit=hit,
+        false_citations=tuple(problems),
+        citations=len(cited),
+    )
+    return Scored(case_id, truth, answer)
+
+
+def macro_f1(scored: Sequence[Scored]) -> float | None:
+    """Mean F1 over the causes expected somewhere; an accepted answer counts as the expected one."""
+    said: dict[str, int] = defaultdict(int)
+    meant: dict[str, int] = defaultdict(int)
+    both: dict[str, int] = defaultdict(int)
+    for s in scored:
+        answer = s.expected.cause if s.right else s.answer.cause
+        said[answer] += 1
+        meant[s.expected.cause] += 1
+        both[answer] += answer == s.expected.cause
+    return _share(sum(2 * both[c] / (said[c] + meant[c]) for c in meant), len(meant))
+
+
+def _share(part: float, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _share_of(scored: Iterable[Scored], test: Callable[[Scored], bool]) -> float | None:
+    tested = [test(s) for s in scored]
+    return _share(sum(tested), len(tested))
+
+
+def figures(corpus: str, scored: Sequence[Scored]) -> Figures:
+    """The figures of the module's docstring."""
+    counted = [s for s in scored if s.expected.derivable]
+    owned = [s for s in counted if s.expected.owner_derivable]
+    return Figures(
+        corpus=corpus,
+        n=len(scored),
+        not_derivable=len(scored) - len(counted),
+        macro_f1=macro_f1(counted),
+        accuracy=_share_of(counted, lambda s: s.right),
+        strict=_share_of(counted, lambda s: s.answer.cause == s.expected.cause),
+        owner=_share_of(owned, lambda s: s.owner_right),
+        wrong_confirmed=sum(s.confirmed and not s.right for s in counted),
+        confirmed_recall=_share_of((s for s in counted if s.expected.sure), lambda s: s.right and s.confirmed),
+        false_hardware=sum(s.answer.owner == "hardware" and not s.owner_right for s in owned),
+        hardware_recall=_share_of(
+            (s for s in owned if s.expected.owner == "hardware"), lambda s: s.answer.owner == "hardware"
+        ),
+        unknown=_share_of(counted, lambda s: s.answer.strength == "unknown" or s.answer.cause == "unknown"),
+        citation_hits=_share_of((s for s in counted if s.answer.hit is not None), lambda s: bool(s.answer.hit)),
+        citations=sum(s.answer.citations for s in scored),
+        false_citations=sum(len(s.answer.false_citations) for s in scored),
+        failures=sum(bool(s.answer.error) for s in scored),
+    )
+
+
+def score(corpus: str, processes: int = PROCESSES) -> list[Scored]:
+    """Asks for every case of a corpus, in the order of ids. Raises `CorpusError`."""
+    loaded = list(cases(corpus))
+    if processes < 2:
+        return [ask(case) for case in loaded]
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:  # spawn: also safe where threads run
+        return pool.map(ask, loaded, chunksize=8)
+
+
+def groups(corpus: str, scored: Sequence[Scored]) -> dict[str, list[Scored]]:
+    """The cases by the folder that they lie in; a corpus without subfolders is one group, named as the corpus."""
+    found: dict[str, list[Scored]] = defaultdict(list)
+    for s in scored:
+        found["/".join((corpus.rstrip("/"), *s.id.split("/")[:-1]))].append(s)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------ printing
+
+COLUMNS = (
+    ("n", "n"),
+    ("macro_f1", "F1"),
+    ("accuracy", "acc"),
+    ("strict", "strict"),
+    ("owner", "owner"),
+    ("wrong_confirmed", "wrong-conf"),
+    ("confirmed_recall", "conf-recall"),
+    ("false_hardware", "false-hw"),
+    ("hardware_recall", "hw-recall"),
+    ("unknown", "unknown"),
+    ("citation_hits", "cite-hit"),
+    ("citations", "cites"),
+    ("false_citations", "false"),
+    ("failures", "failed"),
+)
+
+
+def table(rows: Sequence[Figures]) -> str:
+    """The figures for people."""
+    lines = [["corpus", *(title for _, title in COLUMNS)]]
+    for row in rows:
+        cells = [row.corpus]
+        for name, _ in COLUMNS:
+            value = getattr(row, name)
+            cells.append("-" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value))
+        lines.append(cells)
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    return "\n".join(
+        line[0].ljust(widths[0]) + "".join("  " + c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))
+        for line in lines
+    )
+
+
+def misses(scored: Sequence[Scored]) -> list[dict[str, Any]]:
+    """Every case whose cause or owner is not an accepted one, or that cites falsely or failed."""
+    found = []
+    for s in scored:
+        answer = s.answer
+        if s.right and s.owner_right and not answer.false_citations and not answer.error:
+            continue
+        found.append(
+            {
+                "id": s.id,
+                "expected": sorted(s.expected.causes, key=lambda c: (c != s.expected.cause, c)),
+                "got": answer.cause,
+                "strength": answer.strength,
+                "owner_expected": sorted(s.expected.owners, key=lambda o: (o != s.expected.owner, o)),
+                "owner_got": answer.owner,
+                "also": list(answer.also),
+                "derivable": s.expected.derivable,
+                "false_citations": list(answer.false_citations),
+                "error": answer.error,
+            }
+        )
+    return found
+
+
+def _miss_text(miss: Mapping[str, Any]) -> str:
+    marks = "" if miss["derivable"] else "  [not derivable, not counted]"
+    if miss["got"] not in miss["expected"] and miss["strength"] == "confirmed":
+        marks += "  [WRONG CONFIRMED]"
+    lines = [
+        f"{miss['id']}{marks}",
+        f"    cause  {'|'.join(miss['expected'])}  got {miss['got']} ({miss['strength']})",
+        f"    owner  {'|'.join(miss['owner_expected'])}  got {miss['owner_got']}",
+    ]
+    if miss["also"]:
+        lines.append(f"    also   {', '.join(miss['also'])}")
+    lines.extend(f"    FALSE  {problem}" for problem in miss["false_citations"][:3])
+    if miss["error"]:
+        lines.append("    FAILED " + miss["error"].strip().replace("\n", "\n           "))
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Command line; see the module's docstring for the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.accuracy", description="Score the diagnosis over a corpus.")
+    parser.add_argument(
+        "--corpus", action="append", metavar="NAME|DIR", help=f"{', '.join(BUILTIN)}, or a folder of cases (repeatable)"
+    )
+    parser.add_argument("--json", action="store_true", help="figures as JSON")
+    parser.add_argument("--list", action="store_true", help="every miss, with what was expected")
+    parser.add_argument("--processes", type=int, default=PROCESSES, metavar="N", help="default %(default)s")
+    options = parser.parse_args(argv)
+    rows: list[Figures] = []
+    output: list[dict[str, Any]] = []
+    listed: list[str] = []
+    for corpus in options.corpus or BUILTIN:
+        began = time.monotonic()
+        try:
+            scored = score(corpus, options.processes)
+        except CorpusError as error:
+            print(f"accuracy: {error}", file=sys.stderr)
+            return 2
+        print(f"{corpus}: {len(scored)} cases in {time.monotonic() - began:.1f} s", file=sys.stderr)
+        for name, group in groups(corpus, scored).items():
+            row = figures(name, group)
+            missed = misses(group)
+            rows.append(row)
+            output.append({**dataclasses.asdict(row), **({"misses": missed} if options.list else {})})
+            if options.list:
+                listed.extend(["", f"{name}: {len(missed)} misses", *map(_miss_text, missed)])
+    if options.json:
+        print(json.dumps(output, indent=2, ensure_ascii=True))
+    else:
+        print("\n".join((table(rows), *listed)))
+    bad = sum(row.false_citations + row.failures for row in rows)
+    if bad:
+        print(f"accuracy: {bad} false citations or failed cases (--list shows them)", file=sys.stderr)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
