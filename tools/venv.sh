@@ -44,8 +44,8 @@ fi
 try=1
 until .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input --retries 5 --editable "$package"; do
     [ "$try" -lt 3 ] || fail 'pip could not install the packages (3 tries)'
-    echo "venv: pip failed, try $((try + 1)) of 3 follows in $((try * 10)) s" >&2
-    sleep $((try * 10))
+    echo "venv: pip failed, try $((try + 1)) of 3 follows in $((try * 5)) s" >&2
+    sleep $((try * 5))
     try=$((try + 1))
 done
 echo "$key" >".venv/.stamp-$1"
