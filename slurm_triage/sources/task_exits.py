@@ -1,0 +1,148 @@
+"""Lines of a recording SPANK plugin in slurmstepd: wait status of every task and counters of its memory cgroups.
+
+    1796051466.587 node=r1 stepd=43 task_exit job=1004 step=batch rank=0 local=0 pid=79 status=0x0000 exit=0 ...
+    1796053923.518 node=n stepd=431 task_exit job=1 step=0 memcg job events=low 0,... local=... peak=7028736 max=...
+    1796051457.182 node=c1 stepd=138 task_exit job=1087 step=0 memcg job failcnt=0 max_usage=... limit=... oom_...
+
+The time is the epoch with milliseconds. Counters of cgroup v1 are `failcnt`, `max_usage`, `limit` and `oom_control`,
+those of v2 `events`, `local`, `peak` and `max` (files memory.* of the kernel's cgroup-v1/memory and cgroup-v2 guides).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from slurm_triage.case import EvidenceFile
+from slurm_triage.model import Event, MemoryCounters, Sign, TaskExit, Unreadable, Voice
+from slurm_triage.sources import Context
+from slurm_triage.sources.scontrol_job import is_output
+
+KIND = "task_exits"
+
+V1_NO_LIMIT = 1 << 62
+"""Bytes. memory.limit_in_bytes of a v1 cgroup without limit is 2**63 - 1 cut to the page size (4 KiB pages print
+9223372036854771712, 64 KiB pages 9223372036854710272); no limit that anybody set is near it."""
+
+_LINE = re.compile(
+    r"([0-9]{1,11}(?:\.[0-9]{1,9})?) node=(\S+) stepd=([0-9]+) (task_post_fork|task_exit|spank_exit) "
+    r"job=([0-9]\S*) step=(\S+)(?: (.*))?"
+)
+_PAIR = re.compile(r"(?:^| )(\w+)=")
+
+
+def recognise(name: str, head: Sequence[str]) -> float:
+    """1.0 when the first line with text is one of the plugin's."""
+    first = next((line for line in head if line.strip()), "")
+    score = 1.0 if _LINE.fullmatch(first) else 0.0
+    # What the plugin writes is believed; a job that prints such lines must not be.
+    return min(score, 0.3) if is_output(name) else score
+
+
+def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
+    """`TaskExit` and `MemoryCounters`, and for coverage `Sign`s `task_start` (rank, pid) and `step_exit`.
+
+    Lines `self_cgroup=` say where slurmstepd itself lives and give no event. A line that cannot be read, such as one
+    that was being written, gives an `Unreadable`.
+    """
+    for number, line in file.lines():
+        if not line.strip():
+            continue
+        match = _LINE.fullmatch(line)
+        if not match:
+            yield Unreadable(context.cite(KIND, file, number, line), why="not a line of the recording plugin")
+            continue
+        at = context.clock.epoch(float(match[1]), 0.001)
+        base = Event(context.cite(KIND, file, number, line, node=match[2], at=at), match[5], match[6])
+        event = _event(match[4], match[7] or "", base)
+        if event is not None:
+            yield event
+
+
+def _event(what: str, rest: str, base: Event) -> Event | None:
+    if rest.startswith("self_cgroup="):
+        return None
+    if rest.startswith("memcg "):
+        return _counters(rest[len("memcg ") :], base)
+    fields = _pairs(rest)
+    if what == "spank_exit":
+        return Sign(base.cite, base.job, base.step, id="step_exit", voice=Voice.SLURM, fields={})
+    rank = _number(fields.get("rank"))
+    if rank is None:
+        return Unreadable(base.cite, base.job, base.step, why="no rank")
+    if what == "task_post_fork":
+        kept = {key: fields[key] for key in ("rank", "pid") if fields.get(key)}
+        return Sign(base.cite, base.job, base.step, id="task_start", voice=Voice.SLURM, fields=kept)
+    status = fields.get("status", "")
+    if not re.fullmatch(r"0x[0-9a-fA-F]{1,8}", status) or int(status, 16) > 0xFFFF:
+        return Unreadable(base.cite, base.job, base.step, why="no wait status")
+    return TaskExit(
+        base.cite,
+        base.job,
+        base.step,
+        rank=rank,
+        local_rank=_number(fields.get("local")),  # -1: none (external step)
+        pid=_number(fields.get("pid")) or None,  # 0: no process
+        status=int(status, 16),
+    )
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """`a=1 b=low 0,high 0 c=2`: a value reaches to the next key."""
+    matches = list(_PAIR.finditer(text))
+    return {
+        match[1]: text[match.end() : following.start() if following else len(text)]
+        for match, following in zip(matches, [*matches[1:], None], strict=False)
+    }
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and re.fullmatch(r"[0-9]{1,20}", text) else None
+
+
+def _counts(text: str | None) -> dict[str, int]:
+    """`low 0,oom_kill 1` as numbers by name; what cannot be read is left out."""
+    found: dict[str, int] = {}
+    for item in (text or "").split(","):
+        name, _, count = item.strip().partition(" ")
+        number = _number(count)
+        if name and number is not None:
+            found[name] = number
+    return found
+
+
+def _counters(text: str, base: Event) -> Event:
+    level, _, rest = text.partition(" ")
+    fields = _pairs(rest)
+    if level not in ("job", "step", "task"):
+        return Unreadable(base.cite, base.job, base.step, why="counters of a cgroup that is neither job, step nor task")
+    if "max_usage" in fields or "oom_control" in fields or "failcnt" in fields:
+        limit = _number(fields.get("limit"))
+        # under_oom and oom_kill_disable are states, not counts
+        kills = {key: n for key, n in _counts(fields.get("oom_control")).items() if key == "oom_kill"}
+        counters = MemoryCounters(
+            base.cite,
+            base.job,
+            base.step,
+            level=level,
+            version=1,
+            events=kills,
+            peak=_number(fields.get("max_usage")),
+            limit=limit if limit is not None and limit < V1_NO_LIMIT else None,
+            failcnt=_number(fields.get("failcnt")),
+        )
+    else:
+        counters = MemoryCounters(
+            base.cite,
+            base.job,
+            base.step,
+            level=level,
+            version=2,
+            events=_counts(fields.get("events")),
+            local=_counts(fields.get("local")),
+            peak=_number(fields.get("peak")),
+            limit=_number(fields.get("max")),  # "max": no limit
+        )
+    if not counters.events and not counters.local and counters.peak is None and counters.failcnt is None:
+        return Unreadable(base.cite, base.job, base.step, why="memory counters without a number")
+    return counters
