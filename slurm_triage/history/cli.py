@@ -1,0 +1,487 @@
+"""The command `sdiag-history`: what the history knows. Reference: docs/reference/sdiag-history.md."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from slurm_triage.history import queries
+from slurm_triage.history.database import HistoryError, check, connect, explained, version
+from slurm_triage.report.table import UNKNOWN, Column, printable, table
+
+DEFAULT_DB = "/var/lib/slurm-triage/history.sqlite"
+"""The history that is read when neither --db nor SDIAG_HISTORY names one."""
+
+OK, UNUSABLE = 0, 3
+"""Exit codes; argparse adds 2 for a usage error."""
+
+COLUMNS = (
+    Column("JOBID", right=True),
+    Column("TRY", right=True),
+    Column("USER", least=6),
+    Column("PARTITION", least=9, spare=True),
+    Column("NAME", least=8, spare=True),
+    Column("STATE", least=9),
+    Column("EXIT", right=True, spare=True),
+    Column("ENDED"),
+    Column("CAUSE", least=12),
+    Column("SURE", least=6),
+    Column("OWNER"),
+    Column("NODES", least=8),
+)
+"""The table of `list`."""
+
+FIELDS = (
+    *("cluster", "job_id", "shown_id", "attempt", "user", "account", "partition", "qos", "name", "state"),
+    *("exit_code", "signal", "core_dumped", "shown_by_sacct", "submit", "start", "end", "elapsed", "nodes", "n_nodes"),
+    *("cause", "owner", "strength", "summary", "first_failure_rank", "first_failure_node", "revision", "diagnosed_at"),
+)
+"""Members of a row in --json and columns of --csv."""
+
+
+# ---------------------------------------------------------------------------------------- arguments
+
+
+def _names(text: str) -> list[str]:
+    """The parts of a comma-separated value."""
+    found = [part.strip() for part in text.split(",") if part.strip()]
+    if not found:
+        raise argparse.ArgumentTypeError("a name is needed")
+    return found
+
+
+def _node_names(text: str) -> list[str]:
+    if "[" not in text and "," not in text and text.strip():
+        return [text.strip()]
+    from slurm_triage.nodeset import expand
+
+    found = expand(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no node list; write c1, c1,c3 or c[1-3]")
+    return list(found)
+
+
+def _time(text: str) -> float:
+    try:
+        return queries.parse_time(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"{text!r} is no count; write 0 for no limit")
+    return int(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="sdiag-history",
+        description="What slurm-triage found out about jobs that ended badly.",
+        epilog="Exit codes: 0 done (also when nothing was found), 2 wrong usage, 3 the history cannot be read.",
+    )
+    where = argparse.ArgumentParser(add_help=False)
+    where.add_argument(
+        "--db",
+        metavar="FILE",
+        help=f"the history (default: the environment variable SDIAG_HISTORY, else {DEFAULT_DB})",
+    )
+    ask = argparse.ArgumentParser(add_help=False)
+    for name, what in (
+        ("user", "user names or uids"),
+        ("account", "accounts"),
+        ("cause", "causes, such as memcg_oom"),
+        ("owner", "who has to act: user, admin, hardware, scheduler, nobody, unknown"),
+        ("partition", "partitions"),
+        ("state", "Slurm states, such as FAILED"),
+    ):
+        ask.add_argument(f"--{name}", type=_names, metavar="NAME[,...]", help=what)
+    ask.add_argument("--node", type=_node_names, metavar="NODES", help="attempts on any of these nodes: c1, c[1-3]")
+    times = queries.TIME_FORMS
+    ask.add_argument("--since", type=_time, metavar="TIME", help=f"ended at TIME or later: {times}")
+    ask.add_argument("--until", type=_time, metavar="TIME", help="ended before TIME")
+    ask.add_argument(
+        "-n",
+        "--limit",
+        type=_count,
+        default=100,
+        metavar="N",
+        help="most rows, 0 = all (default: 100)",
+    )
+    form = ask.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON array of objects")
+    form.add_argument("--csv", action="store_true", help="comma-separated values (RFC 4180), safe for spreadsheets")
+    ask.add_argument("--no-header", action="store_true", help="no line of headings in the table or the CSV")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|show|check|migrate")
+    verbs.add_parser("list", parents=[where, ask], help="one line for each attempt of a job, newest first")
+    show = verbs.add_parser("show", parents=[where, ask], help="the whole diagnosis of every attempt of a job")
+    show.add_argument("job", metavar="JOBID", help="123, 1001_4 (array task), 1111+1 (part of a heterogeneous job)")
+    verbs.add_parser("check", parents=[where], help="is the file intact, and of which schema version is it")
+    verbs.add_parser("migrate", parents=[where], help="create the file or bring its schema up to date")
+    return parser
+
+
+def _path(options: argparse.Namespace) -> Path:
+    return Path(options.db or os.environ.get("SDIAG_HISTORY") or DEFAULT_DB)
+
+
+def _filters(options: argparse.Namespace) -> queries.Filters:
+    """The conditions of the command line. Raises `ValueError` with a sentence for the user."""
+    filters = queries.Filters()
+    for name, method in queries.FILTERS.items():
+        values = getattr(options, name)
+        if values:
+            method(filters, values)
+    if options.since is not None:
+        filters.since(options.since)
+    if options.until is not None:
+        filters.until(options.until)
+    if options.verb == "show":
+        filters.job(options.job)
+    return filters
+
+
+# ---------------------------------------------------------------------------------------- rows
+
+
+def _shown_id(row: sqlite3.Row) -> str:
+    return str(row["shown_id"] or row["job_id"])
+
+
+def _flat(row: sqlite3.Row) -> dict[str, object]:
+    """A row with the names of the JSON contract; times as ISO 8601 text, without Z where the zone is not known."""
+    return {
+        "cluster": row["cluster"] or None,
+        "job_id": row["job_id"],
+        "shown_id": row["shown_id"],
+        "attempt": row["attempt_no"],
+        "user": row["user_name"],
+        "submit": queries.show_time(row["submit_time"], row["submit_key"]),
+        "start": queries.show_time(row["start_time"], row["start_key"]),
+        "end": queries.show_time(row["end_time"]),
+        "diagnosed_at": queries.show_time(row["diagnosed_at"]),
+        "core_dumped": None if row["core_dumped"] is None else bool(row["core_dumped"]),
+        **{
+            name: row[name]
+            for name in FIELDS
+            if name not in ("cluster", "attempt", "user", "submit", "start", "end", "diagnosed_at", "core_dumped")
+        },
+    }
+
+
+def _exit(row: sqlite3.Row) -> str:
+    """`code:signal`, as best known."""
+    if row["exit_code"] is None and row["signal"] is None:
+        return UNKNOWN
+    return ":".join(UNKNOWN if v is None else str(v) for v in (row["exit_code"], row["signal"]))
+
+
+def _line(row: sqlite3.Row) -> list[object]:
+    when = queries.show_time(row["end_time"]) or queries.show_time(row["start_time"], row["start_key"])
+    return [
+        _shown_id(row),
+        row["attempt_no"],
+        row["user_name"],
+        row["partition"],
+        row["name"],
+        row["state"],
+        _exit(row),
+        when if row["end_time"] is not None or when is None else f"({when})",
+        row["cause"],
+        row["strength"],
+        row["owner"],
+        row["nodes"],
+    ]
+
+
+def _spreadsheet_safe(value: object) -> object:
+    """A CSV cell: no control characters, and no text that a spreadsheet would run as a formula."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return int(value)
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@", "＝", "＋", "－", "＠")) else text
+
+
+def _csv(rows: Sequence[sqlite3.Row], header: bool) -> str:
+    import csv
+
+    out = io.StringIO()
+    writer = csv.writer(out)  # its default dialect is that of RFC 4180: CRLF, quotes doubled
+    if header:
+        writer.writerow(FIELDS)
+    for row in rows:
+        flat = _flat(row)
+        writer.writerow([_spreadsheet_safe(flat[name]) for name in FIELDS])
+    return out.getvalue()
+
+
+def _json(items: Sequence[Mapping[str, object]]) -> str:
+    """One array, an object a line; ASCII only, so that nothing in it can reach the terminal unescaped."""
+    import json
+
+    return "[" + ",\n ".join(json.dumps(item) for item in items) + "]\n"
+
+
+# ---------------------------------------------------------------------------------------- one diagnosis as text
+
+
+def _document(row: sqlite3.Row) -> Mapping[str, object]:
+    """The stored document; empty if someone has damaged it."""
+    import json
+
+    try:
+        document = json.loads(row["diagnosis"])
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _items(document: Mapping[str, object], key: str) -> list[Mapping[str, object]]:
+    value = document.get(key)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _word(item: Mapping[str, object], key: str) -> str:
+    value = item.get(key)
+    return "" if value is None else printable(str(value))
+
+
+def _wrapped(text: str, indent: str, width: int) -> list[str]:
+    import textwrap
+
+    room = max(width, len(indent) + 20)
+    return [
+        line
+        for part in text.splitlines() or [""]
+        for line in textwrap.wrap(
+            printable(part), room, initial_indent=indent, subsequent_indent=indent, break_long_words=False
+        )
+    ]
+
+
+def _where(item: Mapping[str, object]) -> str:
+    place = _word(item, "file")
+    return f"{place}:{_word(item, 'line')}" if place and item.get("line") is not None else place
+
+
+def _quoted(item: Mapping[str, object], indent: str) -> list[str]:
+    """A cited line: where it stands, then what it says."""
+    about = ", ".join(part for part in (_word(item, "source"), _word(item, "node"), _word(item, "time")) if part)
+    place = _where(item) or "no file"
+    return [f"{indent}{place} ({about})" if about else f"{indent}{place}", f"{indent}  | {_word(item, 'text')}"]
+
+
+def _attempt_text(row: sqlite3.Row, width: int) -> Iterator[str]:
+    """The whole diagnosis of one attempt, verdict first."""
+    document = _document(row)
+
+    def known(value: object) -> str:
+        return UNKNOWN if value is None or value == "" else printable(str(value))
+
+    who = f"user {known(row['user_name'])}, account {known(row['account'])}, partition {known(row['partition'])}"
+    cluster = f" on {printable(row['cluster'])}" if row["cluster"] else ""
+    raw = f" (raw id {printable(row['job_id'])})" if _shown_id(row) != row["job_id"] else ""
+    yield f"Job {printable(_shown_id(row))}{raw}{cluster}, attempt {row['attempt_no']}: {known(row['state'])}"
+    sure = "" if row["strength"] == "unknown" else f" ({printable(row['strength'])})"
+    yield f"  cause: {printable(row['cause'])}{sure}; who has to act: {printable(row['owner'])}"
+    yield from _wrapped(row["summary"], "  ", width)
+    yield f"  name {known(row['name'])}, {who}, nodes {known(row['nodes'])}"
+    times = [
+        f"submitted {known(queries.show_time(row['submit_time'], row['submit_key']))}",
+        f"started {known(queries.show_time(row['start_time'], row['start_key']))}",
+        f"ended {known(queries.show_time(row['end_time']))}",
+    ]
+    yield "  " + ", ".join(times)
+    shown = f", shown by sacct as {printable(row['shown_by_sacct'])}" if row["shown_by_sacct"] else ""
+    yield f"  exit {_exit(row)} (code:signal){shown}; revision {row['revision']}, diagnosed " + known(
+        queries.show_time(row["diagnosed_at"])
+    )
+    if not document:
+        yield "  The stored diagnosis cannot be read; run `sdiag-history check`."
+        return
+    for title, lines in _sections(document, width):
+        if lines:
+            yield f"  {title}:"
+            yield from lines
+
+
+def _sections(document: Mapping[str, object], width: int) -> Iterator[tuple[str, list[str]]]:
+    lines: list[str] = []
+    for item in _items(document, "actions"):
+        lines += _wrapped(_word(item, "text"), "    ", width)
+        if item.get("command"):
+            lines.append(f"      $ {_word(item, 'command')}")
+    yield "What to do", lines
+    first = document.get("first_failure")
+    if isinstance(first, dict):
+        rank = UNKNOWN if first.get("rank") is None else _word(first, "rank")
+        node, when = _word(first, "node") or UNKNOWN, _word(first, "time") or UNKNOWN
+        yield "First failure", [f"    rank {rank} on {node} at {when}: {_word(first, 'what')}"]
+    lines = []
+    for item in _items(document, "timeline"):
+        node = f" [{_word(item, 'node')}]" if item.get("node") else ""
+        lines.append(f"    {_word(item, 'time') or UNKNOWN}{node} {_word(item, 'what')} ({_where(item)})")
+    yield "Timeline", lines
+    yield "Evidence", [line for item in _items(document, "evidence") for line in _quoted(item, "    ")]
+    yield "Also", [f"    {_word(i, 'cause')} ({_word(i, 'strength')})" for i in _items(document, "also")]
+    lines = []
+    for item in _items(document, "not"):
+        lines += _wrapped(f"{_word(item, 'cause')}: {_word(item, 'because')}", "    ", width)
+        lines += [line for cite in _items(item, "evidence") for line in _quoted(cite, "      ")]
+    yield "Not", lines
+    lines = []
+    for item in _items(document, "missing"):
+        lines += _wrapped(f"{_word(item, 'fact')}; would settle {_word(item, 'would_settle')}", "    ", width)
+        lines += _wrapped(f"find out: {_word(item, 'how')}", "      ", width)
+    yield "Missing", lines
+
+
+# ---------------------------------------------------------------------------------------- verbs
+
+
+def _ask(options: argparse.Namespace) -> int:
+    path = _path(options)
+    filters: queries.Filters = options.filters
+    limit = options.limit or None
+    find = queries.by_job if options.verb == "show" else queries.newest
+    extras: list[dict[str, object]] = []
+    # Everything is read before anything is printed: a reader who waits in a pager must not hold up a writer.
+    db = connect(path, readonly=True)
+    try:
+        with explained(path):
+            rows = find(db, filters, None if limit is None else limit + 1)
+            timeless = queries.unknown_time(db, filters) if filters.has_window else 0
+            more = limit is not None and len(rows) > limit
+            rows = rows[:limit]
+            if options.verb == "show" and options.json:
+                extras = [_extra(db, row) for row in rows]
+    finally:
+        db.close()
+    width = _terminal_width()
+    if options.json:
+        flat = [_flat(row) for row in rows]
+        _out(_json([{**a, **b} for a, b in zip(flat, extras, strict=True)] if extras else flat))
+    elif options.csv:
+        _out(_csv(rows, not options.no_header))
+    elif options.verb == "list":
+        if rows:
+            lines = table(COLUMNS, map(_line, rows), width=width, header=not options.no_header)
+            _out("".join(f"{line}\n" for line in lines))
+    else:
+        _out("\n".join("".join(f"{line}\n" for line in _attempt_text(row, width or 120)) for row in rows))
+    if not rows:
+        what = f" of job {printable(options.job)}" if options.verb == "show" else ""
+        _note(f"no diagnosis{what} was found in {path}")
+    if more:
+        _note(f"more than {limit} found, the rest is not shown; -n 0 shows all")
+    if timeless:
+        _note(f"{timeless} more of unknown time, which --since and --until cannot place")
+    return OK
+
+
+def _terminal_width() -> int | None:
+    """Columns of the terminal, None if the answer goes to a file or a pipe."""
+    if not sys.stdout.isatty():
+        return None
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns
+
+
+def _extra(db: sqlite3.Connection, row: sqlite3.Row) -> dict[str, object]:
+    """What `show --json` has beside the columns of a row."""
+
+    def plain(rows: list[sqlite3.Row]) -> list[dict[str, object]]:
+        found = []
+        for one in rows:
+            item = {key: one[key] for key in one.keys() if key not in ("attempt", "ordinal")}  # noqa: SIM118
+            for key in ("start_time", "end_time", "at"):
+                if key in item:
+                    item[key.removesuffix("_time")] = queries.show_time(item.pop(key))
+            found.append(item)
+        return found
+
+    return {
+        "steps": plain(queries.steps(db, row["id"])),
+        "tasks": plain(queries.tasks(db, row["id"])),
+        "diagnosis": _document(row) or None,
+    }
+
+
+def _check(options: argparse.Namespace) -> int:
+    path = _path(options)
+    found, problems = check(path)
+    for problem in problems:
+        _out(f"{printable(problem)}\n")
+    if problems:
+        _note(f"history {path} is damaged. Restore it from a backup")
+        return UNUSABLE
+    what = f"intact, schema version {found}" if found else "empty, no history yet"
+    _out(f"{printable(str(path))}: {what}\n")
+    return OK
+
+
+def _migrate(options: argparse.Namespace) -> int:
+    path = _path(options)
+    db = connect(path)
+    try:
+        with explained(path):
+            found = version(db, path)
+    finally:
+        db.close()
+    _out(f"{printable(str(path))}: schema version {found}\n")
+    return OK
+
+
+VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "list": _ask,
+    "show": _ask,
+    "check": _check,
+    "migrate": _migrate,
+}
+
+
+def _out(text: str) -> None:
+    sys.stdout.write(text)
+
+
+def _note(text: str) -> None:
+    """A remark beside the answer."""
+    sys.stderr.write(f"sdiag-history: {printable(text)}\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit code. A usage error raises `SystemExit(2)`, as argparse does."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if options.verb in ("list", "show"):
+        try:
+            options.filters = _filters(options)
+        except ValueError as error:
+            parser.error(str(error))
+    try:
+        code = VERBS[options.verb](options)
+        sys.stdout.flush()
+        return code
+    except HistoryError as error:
+        _note(str(error))
+        return UNUSABLE
+    except BrokenPipeError:
+        # `| head` has seen enough. What is still buffered must not be tried again when Python exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())
