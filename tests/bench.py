@@ -54,12 +54,17 @@ def sample() -> dict[str, bytes]:
 # ------------------------------------------------------------------------------------------------ commands
 
 
+def run_quietly(command: Sequence[str]) -> None:
+    """Runs a command to its end. Raises `CalledProcessError` when it fails."""
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
 def bench_commands(commands: Mapping[str, Sequence[str]], runs: int) -> Iterator[str]:
     """Wall time of processes; the first command is what the others are compared with."""
     taken: dict[str, list[float]] = {name: [] for name in commands}
     for turn in range(runs + 1):
         for name, command in commands.items():
-            spent = timed(lambda command=command: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))  # type: ignore[misc]
+            spent = timed(lambda command=command: run_quietly(command))  # type: ignore[misc]
             if turn:  # the first turn fills the disk cache and writes byte code
                 taken[name].append(spent)
     base = statistics.median(next(iter(taken.values())))

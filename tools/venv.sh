@@ -28,12 +28,13 @@ case "$version" in
 esac
 
 key=$({ cat pyproject.toml; echo "$version"; pwd; } | cksum)
-[ "$(cat .venv/.stamp-dev 2>/dev/null)" = "$key" ] && exit 0
-[ "$1" = run ] && [ "$(cat .venv/.stamp-run 2>/dev/null)" = "$key" ] && exit 0
-
 # An environment of another interpreter, or one that was left half made, is made anew.
-found=$(.venv/bin/python -c 'import pip, sys; print(True, sys.version)' 2>/dev/null || :)
-if [ "$found" != "$version" ]; then
+found=$(.venv/bin/python -c 'import sys; print(True, sys.version)' 2>/dev/null || :)
+if [ "$found" = "$version" ]; then
+    [ "$(cat .venv/.stamp-dev 2>/dev/null)" = "$key" ] && exit 0
+    [ "$1" = run ] && [ "$(cat .venv/.stamp-run 2>/dev/null)" = "$key" ] && exit 0
+fi
+if [ "$found" != "$version" ] || [ ! -x .venv/bin/pip ]; then
     rm -rf .venv
     "$python" -m venv .venv || {
         rm -rf .venv
