@@ -110,7 +110,7 @@ class Case:
 
     files: tuple[EvidenceFile, ...]
     manifest: Manifest = Manifest()
-    clock: Clock = Clock()
+    clock: Clock = field(default_factory=Clock)
     skipped: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -149,7 +149,7 @@ def from_files(files: Mapping[str, bytes]) -> Case:
 
 
 def read(folder: Path) -> Case:
-    """The case in `folder`. Raises `OSError` when the folder cannot be listed; single unreadable files are `problems`."""
+    """The case in `folder`. Raises `OSError` when it cannot be listed; single unreadable files become `problems`."""
     kept: list[EvidenceFile] = []
     skipped: list[str] = []
     problems: list[str] = []

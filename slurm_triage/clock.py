@@ -13,7 +13,7 @@ _ISO = re.compile(
     r"(\d{4})-(\d{2})-(\d{2})[T ](\d{2}):(\d{2}):(\d{2})(?:[.,](\d{1,9}))?\s*(Z|[+-]\d{2}:?\d{2})?",
 )
 KERNEL_DRIFT = 1.0
-"""Seconds by which a kernel stamp plus boot time may miss the wall clock (boot times are rounded; clocks are slewed)."""
+"""Seconds by which a kernel stamp plus boot time may miss the wall clock (boot times are rounded, clocks slewed)."""
 
 
 def offset_of(text: str) -> timedelta | None:
@@ -46,11 +46,9 @@ class Clock:
     def _stamp(self, match: re.Match[str]) -> Stamp | None:
         zone = offset_of(match[8]) if match[8] else self.utc_offset
         try:
-            moment = datetime(
-                *(int(match[i]) for i in range(1, 7)),  # type: ignore[arg-type]
-                tzinfo=timezone(zone or timedelta(0)),
-            )
-            lo = moment.timestamp()
+            year, month, day, hour, minute, second = (int(match[i]) for i in range(1, 7))
+            zone_or_utc = timezone(zone or timedelta(0))
+            lo = datetime(year, month, day, hour, minute, second, tzinfo=zone_or_utc).timestamp()
         except (ValueError, OverflowError):
             return None
         fraction = match[7]

@@ -42,6 +42,7 @@ class Context:
     """What a source may know beside the file: how to read times, and which Slurm printed it."""
 
     def __init__(self, clock: Clock, manifest: Manifest) -> None:
+        """`clock` reads times; `manifest.version` is the Slurm version, None if not known."""
         self.clock = clock
         self.manifest = manifest
 
@@ -62,7 +63,7 @@ def all_sources() -> tuple[Source, ...]:
         module = importlib.import_module(f"{__name__}.{info.name}")
         if hasattr(module, "KIND"):
             found.append(module)
-    return tuple(found)  # type: ignore[arg-type]
+    return tuple(found)
 
 
 def recognise(file: EvidenceFile) -> Source | None:

@@ -1,0 +1,46 @@
+"""The causes that a diagnosis may name, with what they mean and which wider cause they refine (`causes.toml`)."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+UNKNOWN = "unknown"
+NO_FAILURE = "no_failure"
+ARRAY_MIXED = "array_mixed"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One cause. `refines` is the id of the wider cause, None for a cause of its own."""
+
+    id: str
+    meaning: str
+    refines: str | None = None
+
+
+@cache
+def all_causes() -> dict[str, Cause]:
+    """Every cause by its id."""
+    table = tomllib.loads((files("slurm_triage") / "causes.toml").read_text("utf-8"))
+    return {id: Cause(id, entry["meaning"], entry.get("refines")) for id, entry in table.items()}
+
+
+def refines(finer: str, wider: str) -> bool:
+    """True if `finer` is `wider` or refines it, directly or over several steps."""
+    seen: set[str] = set()
+    cause: str | None = finer
+    while cause is not None and cause not in seen:
+        if cause == wider:
+            return True
+        seen.add(cause)
+        entry = all_causes().get(cause)
+        cause = entry.refines if entry else None
+    return False

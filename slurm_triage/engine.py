@@ -1,0 +1,260 @@
+"""From a case to a diagnosis: parse, split into attempts, judge by every rule, choose, join the parts.
+
+Everything here is a pure function of the case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from slurm_triage import causes, sources
+from slurm_triage.attempts import Attempt, split
+from slurm_triage.case import Case
+from slurm_triage.facts import Job
+from slurm_triage.facts.numbers import numbers
+from slurm_triage.facts.timeline import timeline
+from slurm_triage.model import (
+    Cite,
+    Coverage,
+    Diagnosis,
+    Event,
+    JobIdentity,
+    Missing,
+    Owner,
+    Role,
+    Strength,
+    Unreadable,
+    Verdict,
+)
+from slurm_triage.nodeset import expand
+from slurm_triage.rules import all_rules, judge
+
+MOST_EVIDENCE = 12
+TELLING = ("kernel_log", "task_exits", "slurmctld_log", "slurmd_log", "kubectl", "job_log", "scontrol_job", "sacct")
+"""Sources by how much a line of theirs tells; those not named come last."""
+
+
+def diagnose(case: Case) -> Diagnosis:
+    """The diagnosis of a folder: of its one attempt, or of all attempts and parts with the telling one on top."""
+    events, coverage = sources.parse(case)
+    return diagnose_events(events, coverage, case)
+
+
+def diagnose_events(events: Sequence[Event], coverage: Sequence[Coverage], case: Case) -> Diagnosis:
+    """As `diagnose`, for evidence that is parsed already."""
+    usable = [e for e in events if not isinstance(e, Unreadable)]
+    attempts = split(usable, coverage, case.manifest.version, case.manifest.cluster)
+    return join([diagnose_attempt(attempt) for attempt in attempts], coverage)
+
+
+# ------------------------------------------------------------------------------------------------ one attempt
+
+
+def diagnose_attempt(attempt: Attempt) -> Diagnosis:
+    """The diagnosis of one attempt."""
+    job = Job(attempt)
+    verdicts = tuple(judge(rule, job) for rule in all_rules())
+    ranked = rank(verdicts)
+    identity = identify(job)
+    ruled_out = tuple(v for v in verdicts if v.strength is Strength.RULED_OUT and _excluding(v))
+    common = {
+        "timeline": timeline(job),
+        "numbers": numbers(job),
+        "considered": verdicts,
+        "coverage": attempt.coverage,
+        "first_failure": job.ranks.first,
+    }
+    if not ranked:
+        missing = _missing(v for v in verdicts if v.strength is Strength.SILENT)
+        text = f"The evidence at hand does not name a cause ({_state(identity)})."
+        return Diagnosis(
+            identity, causes.UNKNOWN, Owner.UNKNOWN, None, text, (), _last_words(job), ruled_out=ruled_out,
+            missing=missing or _nothing_seen(job), **common,  # type: ignore[arg-type]
+        )  # fmt: skip
+    best, others = ranked[0], tuple(ranked[1:])
+    doubtful = (best, *others) if best.strength is not Strength.CONFIRMED else ()
+    return Diagnosis(
+        identity,
+        best.cause,
+        best.owner,
+        best.strength,
+        best.summary,
+        best.actions,
+        _evidence([best, *(v for v in others if v.strength is Strength.CONFIRMED)]),
+        ruled_out=tuple(v for v in ruled_out if not causes.refines(best.cause, v.cause)),
+        missing=_missing(doubtful),
+        also=others,
+        **common,  # type: ignore[arg-type]
+    )
+
+
+def rank(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """Candidates, the answer first: by strength, without those that an equally strong one supersedes, then by time."""
+    supersedes = {rule.cause: rule.supersedes for rule in all_rules()}
+    candidates = [v for v in verdicts if v.strength.rank > 0]
+    kept = [
+        v
+        for v in candidates
+        if not any(
+            v.cause in supersedes.get(w.cause, ()) and w.strength.rank >= v.strength.rank
+            for w in candidates
+            if w is not v
+        )
+    ]
+    return sorted(kept, key=lambda v: (-v.strength.rank, v.at.lo if v.at else float("inf"), v.cause))
+
+
+def _excluding(verdict: Verdict) -> bool:
+    """Whether a line of evidence (and not mere silence) rules the cause out."""
+    return any(_excludes(c.role, c.fact.holds) and c.fact.cites for c in verdict.conditions)
+
+
+def _excludes(role: Role, holds: bool | None) -> bool:
+    return (role is Role.REFUTE and holds is True) or (role is not Role.REFUTE and holds is False)
+
+
+def _evidence(verdicts: Iterable[Verdict]) -> tuple[Cite, ...]:
+    found: dict[tuple[str, int], Cite] = {}
+    for verdict in verdicts:
+        for condition in verdict.conditions:
+            if condition.role is not Role.REFUTE and condition.fact.holds:
+                for cite in condition.fact.cites[:6]:
+                    found.setdefault((cite.file, cite.line), cite)
+    order = {source: index for index, source in enumerate(TELLING)}
+    return tuple(sorted(found.values(), key=lambda c: order.get(c.source, len(order)))[:MOST_EVIDENCE])
+
+
+def _missing(verdicts: Iterable[Verdict]) -> tuple[Missing, ...]:
+    found: dict[str, Missing] = {}
+    for verdict in verdicts:
+        for condition in verdict.conditions:
+            fact = condition.fact
+            if fact.holds is None and fact.how and condition.role in (Role.REQUIRE, Role.CONFIRM):
+                found.setdefault(fact.says, Missing(fact.says, f"{verdict.cause}: {fact.because}", fact.how))
+    return tuple(found.values())[:8]
+
+
+def _nothing_seen(job: Job) -> tuple[Missing, ...]:
+    found = []
+    if job.accounting.final is None:
+        found.append(Missing("the job's final state and exit code", "what kind of end it was", job.accounting.how))
+    if not job.log.read:
+        found.append(Missing("the job's own output", "what the program said last", job.log.how))
+    return tuple(found)
+
+
+def _last_words(job: Job) -> tuple[Cite, ...]:
+    """For an unknown cause: the state line and the last line of the log, so that the reader has somewhere to start."""
+    cites = [r.cite for r in job.accounting.records[:1]] + [s.cite for s in job.log.ends[:1] if s.cite.text]
+    return tuple(cites)
+
+
+def _state(identity: JobIdentity) -> str:
+    shown = identity.exit.shown_by_sacct
+    return f"state {identity.state or 'not known'}" + (f", exit {shown}" if shown else "")
+
+
+def identify(job: Job) -> JobIdentity:
+    """Who and what the attempt is."""
+    attempt, first = job.attempt, job.accounting.first
+    info, _ = job.exits.job_exit
+    nodes = first(lambda r: r.nodes)
+    hook = {k: v for h in job.accounting.hooks for k, v in h.values.items()}
+    cluster_name = next((s.value for s in attempt.settings if s.scope == "cluster" and s.key == "ClusterName"), None)
+    return JobIdentity(
+        cluster=attempt.cluster or first(lambda r: r.cluster) or hook.get("SLURM_CLUSTER_NAME") or cluster_name,
+        job_id=attempt.job_id,
+        shown_id=first(lambda r: r.shown_id) or attempt.job_id,
+        array=first(lambda r: r.array_id) or hook.get("SLURM_ARRAY_JOB_ID"),
+        array_task=first(lambda r: r.array_task) or hook.get("SLURM_ARRAY_TASK_ID"),
+        het=first(lambda r: r.het_id),
+        het_offset=first(lambda r: r.het_offset),
+        attempt=attempt.number,
+        attempts=attempt.count,
+        user=first(lambda r: r.user) or hook.get("SLURM_JOB_USER"),
+        account=first(lambda r: r.account) or hook.get("SLURM_JOB_ACCOUNT"),
+        partition=job.limits.partition,
+        qos=job.limits.qos,
+        name=first(lambda r: r.name) or hook.get("SLURM_JOB_NAME"),
+        state=job.accounting.state,
+        submit=first(lambda r: r.submit),
+        start=attempt.start,
+        end=attempt.end,
+        nodes=tuple(_nodes(nodes or hook.get("SLURM_JOB_NODELIST") or hook.get("SLURM_NODELIST"))),
+        exit=info,
+    )
+
+
+def _nodes(folded: str | None) -> list[str]:
+    if not folded or folded.lower().startswith("none"):
+        return []
+    return list(expand(folded) or [folded])
+
+
+# ------------------------------------------------------------------------------------------------ several attempts
+
+
+def join(diagnoses: Sequence[Diagnosis], coverage: Sequence[Coverage]) -> Diagnosis:
+    """One answer for the folder: the newest attempt that ended badly, or `array_mixed` when parts differ."""
+    if len(diagnoses) == 1:
+        return diagnoses[0]
+    by_part: dict[str | None, list[Diagnosis]] = {}
+    for diagnosis in diagnoses:
+        by_part.setdefault(diagnosis.job.job_id, []).append(diagnosis)
+    tops = [_telling(attempts) for attempts in by_part.values()]
+    bad = [d for d in tops if ended_badly(d)]
+    if len({d.cause for d in bad}) > 1:
+        return _mixed(tops, bad, diagnoses, coverage)
+    top = bad[0] if bad else tops[-1]
+    return replace(top, parts=tuple(diagnoses))
+
+
+def ended_badly(diagnosis: Diagnosis) -> bool:
+    """Whether the attempt needs explaining."""
+    if diagnosis.cause == causes.UNKNOWN:
+        return diagnosis.job.state not in ("COMPLETED", "PENDING", "RUNNING", None)
+    return diagnosis.cause != causes.NO_FAILURE
+
+
+def _telling(attempts: Sequence[Diagnosis]) -> Diagnosis:
+    """The newest attempt that ran and ended badly; one that only waited in the queue tells less."""
+    bad = [d for d in attempts if ended_badly(d)]
+    ran = [d for d in bad if d.job.start is not None]
+    return (ran or bad or list(attempts))[-1]
+
+
+def _mixed(
+    tops: Sequence[Diagnosis], bad: Sequence[Diagnosis], parts: Sequence[Diagnosis], coverage: Sequence[Coverage]
+) -> Diagnosis:
+    counts: dict[str, int] = {}
+    for diagnosis in tops:
+        counts[diagnosis.cause] = counts.get(diagnosis.cause, 0) + 1
+    text = ", ".join(f"{count} x {cause}" for cause, count in sorted(counts.items(), key=lambda i: (-i[1], i[0])))
+    owners = {d.owner for d in bad}
+    weakest = min((d.strength for d in bad if d.strength), key=lambda s: s.rank, default=None)
+    job = replace(
+        bad[0].job,
+        job_id=bad[0].job.array or bad[0].job.het or bad[0].job.job_id,
+        shown_id=bad[0].job.array or bad[0].job.het or bad[0].job.shown_id,
+        array_task=None,
+        het_offset=None,
+        state=None,
+    )
+    first: dict[str, Diagnosis] = {}
+    for diagnosis in bad:
+        first.setdefault(diagnosis.cause, diagnosis)
+    return Diagnosis(
+        job,
+        causes.ARRAY_MIXED,
+        owners.pop() if len(owners) == 1 else Owner.UNKNOWN,
+        weakest,
+        f"The {len(tops)} parts ended differently: {text}.",
+        (),
+        tuple(c for d in first.values() for c in d.evidence[:3])[:MOST_EVIDENCE],
+        also=tuple(
+            Verdict(d.cause, d.strength or Strength.POSSIBLE, (), d.owner, d.summary, d.actions) for d in first.values()
+        ),
+        coverage=tuple(coverage),
+        parts=tuple(parts),
+    )

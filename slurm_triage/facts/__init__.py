@@ -1,0 +1,90 @@
+"""Facts of one attempt: what the evidence says, three-valued, by topic.
+
+`Job` is what a rule gets. One file per topic; a topic is built the first time a rule asks for it.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from slurm_triage.attempts import Attempt
+from slurm_triage.facts.accounting import Accounting
+from slurm_triage.facts.cancel import Cancel
+from slurm_triage.facts.exits import Exits
+from slurm_triage.facts.launch import Launch
+from slurm_triage.facts.limits import Limits
+from slurm_triage.facts.log import Log
+from slurm_triage.facts.memory import Memory
+from slurm_triage.facts.node import NodeFacts
+from slurm_triage.facts.outcome import Outcome
+from slurm_triage.facts.program import Program
+from slurm_triage.facts.ranks import Ranks
+from slurm_triage.facts.scheduling import Scheduling
+
+
+class Job:
+    """The facts of one attempt. Every topic is computed once, on first use."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        """`attempt` is the evidence; nothing is read here."""
+        self.attempt = attempt
+
+    @cached_property
+    def accounting(self) -> Accounting:
+        """State, steps, times as accounting (or the controller) tells them."""
+        return Accounting(self.attempt)
+
+    @cached_property
+    def limits(self) -> Limits:
+        """KillWait, GraceTime, time and memory limits in force."""
+        return Limits(self.attempt, self.accounting)
+
+    @cached_property
+    def log(self) -> Log:
+        """The job's own output."""
+        return Log(self.attempt)
+
+    @cached_property
+    def exits(self) -> Exits:
+        """Exit codes and deaths of the batch script, steps and tasks."""
+        return Exits(self.attempt, self.accounting, self.log)
+
+    @cached_property
+    def ranks(self) -> Ranks:
+        """Which rank failed first, and which deaths are only its echo."""
+        return Ranks(self.attempt, self.exits)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """OOM kills: whose limit, which victim."""
+        return Memory(self.attempt, self.accounting, self.exits, self.log)
+
+    @cached_property
+    def scheduling(self) -> Scheduling:
+        """Preemption, time limit, deadline, requeue, suspension."""
+        return Scheduling(self.attempt, self.accounting, self.limits, self.log)
+
+    @cached_property
+    def cancel(self) -> Cancel:
+        """Who cancelled or signalled the job through Slurm."""
+        return Cancel(self.attempt, self.accounting, self.scheduling, self.ranks, self.log)
+
+    @cached_property
+    def program(self) -> Program:
+        """Whether the program failed by itself, and how."""
+        return Program(self.attempt, self.accounting, self.exits, self.ranks, self.cancel, self.log)
+
+    @cached_property
+    def node(self) -> NodeFacts:
+        """Nodes lost, drained, rebooted."""
+        return NodeFacts(self.attempt, self.accounting)
+
+    @cached_property
+    def launch(self) -> Launch:
+        """Whether prolog, output files, working directory and programs could be set up."""
+        return Launch(self.attempt, self.accounting, self.exits, self.log)
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        """Whether a good state hides anything."""
+        return Outcome(self.accounting, self.memory, self.scheduling, self.cancel, self.node, self.log)

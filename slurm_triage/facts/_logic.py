@@ -1,0 +1,63 @@
+"""Three-valued statements: how facts are made and joined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slurm_triage.model import Cite, Event, Fact
+
+
+def true(says: str, cites: Iterable[Cite | Event]) -> Fact:
+    """The statement holds; at least one citation says so."""
+    return Fact(says, True, _cites(cites))
+
+
+def false(says: str, because: str, cites: Iterable[Cite | Event] = ()) -> Fact:
+    """The statement does not hold, `because` says why."""
+    return Fact(says, False, _cites(cites), because)
+
+
+def unknown(says: str, because: str, how: str) -> Fact:
+    """It could not be seen; `because` says why, `how` tells how to find out."""
+    return Fact(says, None, (), because, how)
+
+
+def _cites(items: Iterable[Cite | Event]) -> tuple[Cite, ...]:
+    found: dict[tuple[str, int], Cite] = {}
+    for item in items:
+        cite = item if isinstance(item, Cite) else item.cite
+        found.setdefault((cite.file, cite.line), cite)
+    return tuple(found.values())
+
+
+def any_of(says: str, *facts: Fact) -> Fact:
+    """True if one of them is, false if all are, else unknown."""
+    good = [f for f in facts if f.holds]
+    if good:
+        return Fact(says, True, _cites(c for f in good for c in f.cites))
+    open_ = [f for f in facts if f.holds is None]
+    if open_:
+        return Fact(says, None, (), _join(f.because for f in open_), _join(f.how for f in open_))
+    return Fact(says, False, _cites(c for f in facts for c in f.cites), _join(f.because for f in facts))
+
+
+def all_of(says: str, *facts: Fact) -> Fact:
+    """True if all are, false if one is not, else unknown."""
+    bad = [f for f in facts if f.holds is False]
+    if bad:
+        return Fact(says, False, _cites(c for f in bad for c in f.cites), _join(f.because for f in bad))
+    open_ = [f for f in facts if f.holds is None]
+    if open_:
+        return Fact(says, None, (), _join(f.because for f in open_), _join(f.how for f in open_))
+    return Fact(says, True, _cites(c for f in facts for c in f.cites))
+
+
+def negation(says: str, fact: Fact) -> Fact:
+    """The opposite of a fact."""
+    if fact.holds is None:
+        return Fact(says, None, (), fact.because, fact.how)
+    return Fact(says, not fact.holds, fact.cites, fact.says if fact.holds else "")
+
+
+def _join(texts: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(t for t in texts if t))

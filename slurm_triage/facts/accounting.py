@@ -1,0 +1,133 @@
+"""What accounting says of the attempt: its state, its steps, its times.
+
+Accounting that was asked inside a hook is not final (recorded on Slurm 22.05 to 26.05: seconds to a minute too early):
+what it says counts, what it does not say proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from slurm_triage.attempts import Attempt
+from slurm_triage.facts._logic import false, true, unknown
+from slurm_triage.model import Cite, ControllerJob, Fact, HookEnv, JobRecord, StepRecord
+
+T = TypeVar("T")
+
+HOW = "read the final record: sacct -D -j {id} -P -o JobIDRaw,State,ExitCode,DerivedExitCode,Start,End,Reason"
+NOT_FINAL = {"PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "RESIZING", "REQUEUED", "REQUEUE_HOLD"}
+
+
+class Accounting:
+    """Accounting (and the controller's state word) of one attempt."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self.attempt = attempt
+        self.records = attempt.records
+        self.steps = _merge_steps(attempt.steps)
+        self.all_views = tuple(e for e in attempt.events if isinstance(e, ControllerJob))
+        self.views = tuple(v for v in self.all_views if _same_attempt(v, attempt))
+        self.hooks = tuple(e for e in attempt.events if isinstance(e, HookEnv))
+
+    @property
+    def how(self) -> str:
+        """How to get the final record."""
+        return HOW.format(id=self.attempt.job_id or "JOBID")
+
+    def first(self, get: Callable[[JobRecord], T | None]) -> T | None:
+        """The first value that a record gives, most trustworthy record first."""
+        return next((value for record in self.records if (value := get(record)) is not None), None)
+
+    @property
+    def final(self) -> JobRecord | None:
+        """The final job record, if one was read."""
+        return next((r for r in self.records if r.final is not False and r.state and r.state not in NOT_FINAL), None)
+
+    def states(self) -> list[tuple[str, Cite]]:
+        """Every state word of the attempt with its line: accounting and the controller's final view."""
+        found = [(r.state, r.cite) for r in self.records if r.state]
+        found += [(flag, r.cite) for r in self.records for flag in r.flags]
+        for view in self.views:
+            word = view.values.get("JobState", "").split(",")[0].split("+")[0].strip()
+            if word:
+                found.append((word, view.cites.get("JobState", view.cite)))
+        return found
+
+    @property
+    def state(self) -> str | None:
+        """The best known state word."""
+        final = self.final
+        if final is not None:
+            return final.state
+        ended = [word for word, _ in self.states() if word not in NOT_FINAL]
+        return ended[0] if ended else next((word for word, _ in self.states()), None)
+
+    def state_is(self, *words: str, says: str | None = None) -> Fact:
+        """Whether Slurm gives the attempt one of these states. False only by a final record that says another."""
+        text = says or f"Slurm's state of the job is {' or '.join(words)}"
+        cites = [cite for word, cite in self.states() if word in words]
+        if cites:
+            return true(text, cites)
+        final = self.final
+        if final is not None:
+            return false(text, f"accounting says {final.state}", [final])
+        return unknown(text, "the final state was not seen in accounting", self.how)
+
+    @property
+    def ended_well(self) -> Fact:
+        """The state is COMPLETED."""
+        return self.state_is("COMPLETED", says="Slurm's state of the job is COMPLETED")
+
+    @property
+    def steps_known(self) -> bool:
+        """Whether the final record and its step lines were read."""
+        return self.final is not None and any(s.final is not False for s in self.steps)
+
+    def app_steps(self) -> tuple[StepRecord, ...]:
+        """Steps started by srun (0, 1, ...): not batch, not extern."""
+        return tuple(s for s in self.steps if s.step and s.step[:1].isdigit())
+
+    def step(self, name: str) -> StepRecord | None:
+        """The line of one step."""
+        return next((s for s in self.steps if s.step == name), None)
+
+    def view_values(self, key: str) -> Iterable[tuple[str, Cite]]:
+        """Every value that the controller printed for `key`, with its line."""
+        for view in self.views:
+            if key in view.values:
+                yield view.values[key], view.cites.get(key, view.cite)
+
+    @property
+    def owner_names(self) -> frozenset[str]:
+        """User name and uid of the job's owner, as far as known."""
+        names = {str(v) for r in self.records for v in (r.user, r.uid) if v is not None and v != ""}
+        for hook in self.hooks:
+            names.update(v for k in ("SLURM_JOB_USER", "SLURM_JOB_UID") if (v := hook.values.get(k)))
+        for value, _ in self.view_values("UserId"):
+            name, _, rest = value.partition("(")
+            names.update(n for n in (name, rest.rstrip(")")) if n)
+        return frozenset(names)
+
+
+def _same_attempt(view: ControllerJob, attempt: Attempt) -> bool:
+    """A view of the job while it waits for its next attempt says nothing of this one's end."""
+    return view.start is None or attempt.start is None or abs(view.start.lo - attempt.start.lo) <= 1.0
+
+
+def _merge_steps(steps: Iterable[StepRecord]) -> tuple[StepRecord, ...]:
+    """One record per step: the most trustworthy one (they come in that order), in the order of the steps."""
+    best: dict[str, StepRecord] = {}
+    for step in steps:
+        name = step.step or ""
+        known = best.get(name)
+        if known is None or (known.exit is None and step.exit is not None):
+            best[name] = step
+    return tuple(best[name] for name in sorted(best, key=_step_order))
+
+
+def _step_order(name: str) -> tuple[int, int, str]:
+    order = {"batch": 0, "extern": 1, "interactive": 2}
+    if name in order:
+        return (0, order[name], "")
+    return (1, int(name[:9]) if name.isascii() and name.isdigit() else 0, name)

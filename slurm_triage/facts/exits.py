@@ -1,0 +1,249 @@
+"""Exit codes and deaths: of the batch script, the steps and the tasks.
+
+Witnesses of one end, from best to worst: the raw wait status that slurmstepd saw (SPANK task_exit), the hooks'
+SLURM_JOB_EXIT_CODE, slurmctld's WEXITSTATUS, `sacct --json` from 23.11 on, `sacct` text (which subtracts 128 up to
+25.05), srun's and the shell's messages in the job's output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from slurm_triage import signals
+from slurm_triage.attempts import Attempt
+from slurm_triage.facts._logic import false, true, unknown
+from slurm_triage.facts.accounting import Accounting
+from slurm_triage.facts.log import Log
+from slurm_triage.model import Cite, ExitInfo, Fact, ShownExit, Sign, Stamp, TaskExit
+
+SHELL_BASE = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """One abnormal end. Exactly one of `code` and `signal` is set.
+
+    `witness` says how it is known: `status` (wait status), `accounting`, `slurm` (a message of srun or slurmd),
+    `kernel`, `shell` (bash's own message), `convention` (an exit code of 128 + n: a program below may have died).
+    """
+
+    signal: int | None
+    code: int | None
+    witness: str
+    cite: Cite
+    step: str | None = None
+    ranks: str | None = None
+    node: str | None = None
+    at: Stamp | None = None
+
+
+class Exits:
+    """Every end that the evidence shows for the attempt."""
+
+    def __init__(self, attempt: Attempt, accounting: Accounting, log: Log) -> None:
+        self.attempt = attempt
+        self.accounting = accounting
+        self.log = log
+        self.tasks = tuple(e for e in attempt.events if isinstance(e, TaskExit))
+
+    # ------------------------------------------------------------------------------------------ the job's exit
+
+    @cached_property
+    def job_exit(self) -> tuple[ExitInfo, Cite | None]:
+        """The exit of the job (batch script, or the command of srun or salloc) as best known, and the line for it."""
+        shown = self._shown()
+        text = f"{shown.code}:{shown.signal}" if shown else None
+        for code, signal, raw, core, cite in self._exact():
+            return ExitInfo(code, signal, core, raw, text, signals.meaning(code, signal)), cite
+        if shown is None:
+            return ExitInfo(shown_by_sacct=text), None
+        cite = next(r.cite for r in self.accounting.records if r.exit is not None)
+        if shown.signal:
+            return ExitInfo(0, shown.signal, None, None, text, signals.meaning(0, shown.signal)), cite
+        if shown.code == 0 or shown.minus_128 is False:
+            return ExitInfo(shown.code, 0, None, None, text, signals.meaning(shown.code, 0)), cite
+        both = f"exit {shown.code} or {shown.code + SHELL_BASE}: sacct up to 25.05 subtracts 128"
+        return ExitInfo(None, 0, None, None, text, both), cite
+
+    @property
+    def possible_codes(self) -> tuple[int, ...]:
+        """The exit codes that the evidence allows: one when exact, two when only old sacct text was seen, else none."""
+        info, _ = self.job_exit
+        if info.signal:
+            return ()
+        if info.code is not None:
+            return (info.code,)
+        shown = self._shown()
+        return (shown.code, shown.code + SHELL_BASE) if shown and not shown.signal else ()
+
+    def _shown(self) -> ShownExit | None:
+        text = [r for r in self.accounting.records if r.cite.source != "sacct_json" and r.exit is not None]
+        record = next(iter(text), None) or next((r for r in self.accounting.records if r.exit is not None), None)
+        return record.exit if record else None
+
+    def _exact(self) -> list[tuple[int, int, int | None, bool | None, Cite]]:
+        """(code, signal, raw, core, cite) by witnesses that cannot lose 128, best first."""
+        found: list[tuple[int, int, int | None, bool | None, Cite]] = []
+        quiet = self.accounting.state in ("CANCELLED", "TIMEOUT", "PREEMPTED", "NODE_FAIL", "DEADLINE", "REQUEUED")
+        for hook in self.accounting.hooks:
+            text = hook.values.get("SLURM_JOB_EXIT_CODE", "")
+            if text.isascii() and text.isdigit():
+                raw = int(text)
+                if raw == 0 and quiet:
+                    continue  # what slurmctld knew when it sent the kill, not how the script ended
+                signal = raw & 0x7F
+                core = bool(raw & 0x80) if signal and signal not in signals.PSEUDO else None
+                found.append((0 if signal else (raw >> 8) & 0xFF, signal, raw, core, hook.cites["SLURM_JOB_EXIT_CODE"]))
+        for sign in self.log.of("ctld_complete"):
+            code, term = sign.fields.get("code"), sign.fields.get("signal")
+            if code and code.isascii() and code.isdigit() and int(code) < 256:
+                found.append((int(code), 0, None, None, sign.cite))
+            elif term and term.isascii() and term.isdigit() and 0 < int(term) < 65:
+                found.append((0, int(term), None, None, sign.cite))
+        for record in self.accounting.records:
+            if record.exit is not None and record.cite.source == "sacct_json" and not (quiet and record.exit.code == 0):
+                found.append((record.exit.code, record.exit.signal, None, None, record.cite))
+        return found
+
+    # ------------------------------------------------------------------------------------------ deaths
+
+    @cached_property
+    def deaths(self) -> tuple[Death, ...]:
+        """All abnormal ends, in the order of the witnesses' quality."""
+        found = [*self._by_status(), *self._by_accounting(), *self._by_slurm(), *self._by_shell(), *self._by_code()]
+        return tuple(found)
+
+    def _by_status(self) -> list[Death]:
+        found = []
+        for t in self.tasks:
+            if t.signal:
+                found.append(Death(t.signal, None, "status", t.cite, t.step, str(t.rank), t.node, t.at))
+            elif t.code:
+                found.append(Death(None, t.code, "status", t.cite, t.step, str(t.rank), t.node, t.at))
+        return found
+
+    def _by_accounting(self) -> list[Death]:
+        found = []
+        for step in self.accounting.steps:
+            if step.exit is None or step.step == "extern":
+                continue
+            if step.exit.signal and step.exit.signal not in signals.PSEUDO:
+                found.append(
+                    Death(step.exit.signal, None, "accounting", step.cite, step.step, None, step.nodes, step.end)
+                )
+            elif step.exit.code and step.exit.minus_128 is False and not step.exit.signal:
+                found.append(
+                    Death(None, step.exit.code, "accounting", step.cite, step.step, None, step.nodes, step.end)
+                )
+        info, cite = self.job_exit
+        if info.signal and info.signal not in signals.PSEUDO and cite is not None:
+            found.append(Death(info.signal, None, "accounting", cite, None, None, None, self.attempt.end))
+        return found
+
+    def _by_slurm(self) -> list[Death]:
+        found = []
+        for sign in self.log.of("srun_task_signal", "srun_task_exit", "slurmd_task_signal"):
+            fields = sign.fields
+            number = signals.number_of(fields.get("signal", "")) if fields.get("signal") else None
+            code = fields.get("code", "")
+            ranks = fields.get("tasks") or fields.get("task")
+            node = fields.get("node") or sign.node
+            if number:
+                found.append(Death(number, None, "slurm", sign.cite, sign.step, ranks, node, sign.at))
+            elif code.isascii() and code.isdigit() and 0 < int(code) < 256:
+                found.append(Death(None, int(code), "slurm", sign.cite, sign.step, ranks, node, sign.at))
+        return found
+
+    def _by_shell(self) -> list[Death]:
+        found = []
+        for sign in self.log.of("shell_signal", "shell_bare_signal"):
+            number = signals.number_of(sign.fields.get("signal", ""))
+            if number:
+                found.append(Death(number, None, "shell", sign.cite, "batch", None, sign.node, sign.at))
+        return found
+
+    def _by_code(self) -> list[Death]:
+        """Exit codes of 128 + n: by convention a program below the script died of signal n."""
+        found: list[Death] = []
+        cite = self.job_exit[1]
+        if cite is not None:
+            found += [
+                Death(code - SHELL_BASE, None, "convention", cite)
+                for code in self.possible_codes
+                if SHELL_BASE < code < SHELL_BASE + 65
+            ]
+        for t in self.tasks:
+            if t.step != "batch" and SHELL_BASE < t.code < SHELL_BASE + 65:
+                found.append(Death(t.code - SHELL_BASE, None, "convention", t.cite, t.step, str(t.rank), t.node, t.at))
+        return found
+
+    # ------------------------------------------------------------------------------------------ facts
+
+    def killed_by(self, *numbers: int, witnesses: tuple[str, ...] = ("status", "accounting", "slurm", "shell")) -> Fact:
+        """Whether a process of the job died of one of these signals, by these witnesses."""
+        says = f"a process of the job died of {' or '.join(signals.name(n) for n in numbers)}"
+        hits = [d for d in self.deaths if d.signal in numbers and d.witness in witnesses]
+        if hits:
+            return true(says, [d.cite for d in hits])
+        if self.all_ends_known:
+            return false(says, "no task's status shows it", self._end_cites())
+        return unknown(says, "not every task's wait status was seen", self.accounting.how)
+
+    def may_have_died_of(self, *numbers: int) -> Fact:
+        """As `killed_by`, counting also exit codes of 128 + n, which only by convention mean a signal."""
+        return self.killed_by(*numbers, witnesses=("status", "accounting", "slurm", "shell", "convention"))
+
+    @property
+    def all_ends_known(self) -> bool:
+        """Whether an exact witness told how the job and each of its steps ended."""
+        exact = self.job_exit[0].code is not None or bool(self.job_exit[0].signal)
+        return exact and self.accounting.steps_known
+
+    def _end_cites(self) -> list[Cite]:
+        cites = [self.job_exit[1]] if self.job_exit[1] is not None else []
+        return cites + [s.cite for s in self.accounting.steps[:3]]
+
+    @cached_property
+    def exited_with_code(self) -> Fact:
+        """Whether the job ended by itself with a positive exit code (of itself, or handed on by the shell)."""
+        says = "the job's script (or its srun) ended with a positive exit code"
+        info, cite = self.job_exit
+        if cite is None:
+            return self._failed_word(says)
+        if info.signal:
+            return false(says, f"it died of {signals.name(info.signal)} or Slurm's status {info.signal}", [cite])
+        if any(self.possible_codes) and 0 not in self.possible_codes:
+            return true(says, [cite])
+        return false(says, "its exit code is 0", [cite])
+
+    def _failed_word(self, says: str) -> Fact:
+        """srun's "Exited with exit code" speaks for the job when accounting was not seen."""
+        said = [d for d in self.deaths if d.code and d.witness == "slurm"]
+        if said:
+            return true(says, [d.cite for d in said])
+        return unknown(says, "the job's exit code was not seen", self.accounting.how)
+
+    @cached_property
+    def script_succeeded(self) -> Fact:
+        """Whether the batch script itself ended with 0."""
+        says = "the job's script itself ended with 0"
+        batch = [t for t in self.tasks if t.step == "batch"]
+        if batch:
+            good = all(t.status == 0 for t in batch)
+            return true(says, batch) if good else false(says, f"its wait status was {batch[0].status:#06x}", batch)
+        done = [s for s in self.log.of("slurmd_batch_done", "slurmd_task_exit") if s.step == "batch"]
+        for sign in done:
+            text = sign.fields.get("code", sign.fields.get("rc", ""))
+            if text.isascii() and text.isdigit():
+                return true(says, [sign]) if int(text) == 0 else false(says, f"it returned {text}", [sign])
+        info, cite = self.job_exit
+        if cite is not None and self.accounting.state in ("COMPLETED", "FAILED"):
+            if info.signal or 0 not in self.possible_codes:
+                return false(says, info.meaning, [cite])
+            return true(says, [cite])
+        return unknown(says, "the script's own exit status was not seen", self.accounting.how)
+
+    def signs(self, *ids: str) -> tuple[Sign, ...]:
+        """Message lines by signature id."""
+        return self.log.of(*ids)

@@ -1,0 +1,288 @@
+"""OOM kills of the attempt: was there one, whose limit was it, who was the victim, did the program go on.
+
+OUT_OF_MEMORY, 0:125 and every "oom_kill event" count kills by *any* OOM killer in the job's cgroup: they say that a
+process of the job was killed, not whose memory ran out. Whose limit it was, only the kernel's constraint line, the
+cgroup's own max/oom events, or a peak at the limit can say (recorded on Slurm 24.11, cgroup v2: an innocent job at 208
+of its 500 MiB is OUT_OF_MEMORY to Slurm).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from slurm_triage import signals
+from slurm_triage.attempts import Attempt
+from slurm_triage.facts._logic import any_of, false, true, unknown
+from slurm_triage.facts.accounting import Accounting
+from slurm_triage.facts.exits import Exits
+from slurm_triage.facts.log import Log
+from slurm_triage.model import Cite, Fact, JobRecord, MemoryCounters, OomKill, OomTask, Sign, StepRecord
+
+KERNEL_HOW = "read the node's kernel log around the end of the job (dmesg -T, journalctl -k) for oom-kill lines"
+KILL_WINDOW = 5.0
+"""Seconds around the attempt in which a kernel kill without a cgroup path may be the job's."""
+
+
+class Memory:
+    """What the kernel, the cgroup and Slurm say about memory."""
+
+    def __init__(self, attempt: Attempt, accounting: Accounting, exits: Exits, log: Log) -> None:
+        self.attempt = attempt
+        self.accounting = accounting
+        self.exits = exits
+        self.log = log
+        self.all_kills = tuple(e for e in attempt.events if isinstance(e, OomKill))
+        self.counters = tuple(e for e in attempt.events if isinstance(e, MemoryCounters))
+
+    # ------------------------------------------------------------------------------------------ kernel
+
+    @cached_property
+    def kills(self) -> tuple[OomKill, ...]:
+        """Kernel kills whose victim was in this job by its cgroup path; those without a path when no job is named."""
+        ids = self.attempt.ids | {self.attempt.job_id or ""}
+        own = tuple(k for k in self.all_kills if k.job in ids)
+        if own:
+            return own
+        return () if any(k.job for k in self.all_kills) else self.unattributed
+
+    @cached_property
+    def unattributed(self) -> tuple[OomKill, ...]:
+        """Kernel kills whose victim no cgroup path places in a job, in the attempt's time or without one."""
+        start, end = self.attempt.start, self.attempt.end
+        found = []
+        for kill in self.all_kills:
+            if kill.job is not None:
+                continue
+            if kill.at is not None and kill.at.zoned:
+                if start is not None and start.zoned and kill.at.hi < start.lo - KILL_WINDOW:
+                    continue
+                if end is not None and end.zoned and kill.at.lo > end.hi + KILL_WINDOW:
+                    continue
+            found.append(kill)
+        return tuple(found)
+
+    def _kills_with(self, *constraints: str) -> list[Cite]:
+        return [c for k in self.kills if k.constraint in constraints for c in k.cites[:2]]
+
+    # ------------------------------------------------------------------------------------------ facts
+
+    @cached_property
+    def oom_killed(self) -> Fact:
+        """A process of the job was killed by the kernel's OOM killer (whoever's memory ran out)."""
+        says = "an OOM killer killed a process of the job"
+        cites: list[Cite] = [c for k in self.kills for c in k.cites[:2]]
+        cites += self._oom_records()
+        cites += [s.cite for s in self.log.of("slurm_oom_detected", "srun_task_oom", "slurmd_oom", "slurm_mem_enforce")]
+        cites += [s.cite for s in self.log.of("slurm_job_mem_limit", "pod_oomkilled")]
+        cites += [c.cite for c in self.counters if c.events.get("oom_kill", 0) > 0]
+        if cites:
+            return true(says, cites)
+        if self.accounting.steps_known and self._slurm_counts_kills:
+            witness = [r.cite for r in (self.accounting.final,) if r is not None]
+            return false(says, "Slurm counts kills in the job's cgroup and counted none", witness)
+        return unknown(says, "neither the kernel log nor Slurm's count was seen", KERNEL_HOW)
+
+    @property
+    def _slurm_counts_kills(self) -> bool:
+        """task/cgroup is configured, so that a kill in the job's cgroup becomes 0:125."""
+        return any(
+            s.scope == "cluster" and s.key == "TaskPlugin" and "cgroup" in s.value for s in self.attempt.settings
+        )
+
+    def _oom_records(self) -> list[Cite]:
+        rows: list[JobRecord | StepRecord] = [*self.accounting.records, *self.accounting.steps]
+        return [
+            r.cite for r in rows if r.state == "OUT_OF_MEMORY" or (r.exit is not None and r.exit.signal == signals.OOM)
+        ]
+
+    @cached_property
+    def own_limit_hit(self) -> Fact:
+        """The memory limit of the job itself (or of its step) was hit: constraint line, cgroup events or peak."""
+        says = "the job's own memory limit was hit"
+        cites = [c for k in self.kills if k.constraint == "MEMCG" and self._limit_is_ours(k) for c in k.cites[:2]]
+        cites += [c.cite for c in self.counters if _hit_its_limit(c)]
+        cites += [s.cite for s in self.log.of("slurm_mem_enforce")]
+        if cites:
+            return true(says, cites)
+        other = self._kills_with("NONE", "CPUSET", "MEMORY_POLICY")
+        if other:
+            return false(says, "the kernel says that memory ran out outside the job's limit", other)
+        quiet = [c.cite for c in self.counters if c.version == 2 and c.level == "job" and _killed_below_limit(c)]
+        if quiet:
+            return false(says, "the job's cgroup never reached its maximum (max 0, oom 0)", quiet)
+        return unknown(says, "Slurm counts kills but not whose limit was hit", KERNEL_HOW)
+
+    def _limit_is_ours(self, kill: OomKill) -> bool:
+        """The cgroup whose limit was hit is the job's, or one of its steps or tasks."""
+        path = kill.oom_memcg or ""
+        return any(f"/job_{id}" in f"{path}/" and f"/job_{id}/" in f"{path}/" for id in self.attempt.ids)
+
+    @cached_property
+    def some_cgroup_limit(self) -> Fact:
+        """The kernel names a memory cgroup's limit, though not one that is surely the job's (pod, container, user)."""
+        says = "the kernel names a memory cgroup's limit (of a pod, a container or a user)"
+        cites = self._kills_with("MEMCG")
+        if cites:
+            return true(says, cites)
+        signs = [s for s in self.log.of("oom_killed", "pod_oomkilled") if "cgroup" in s.fields.get("prefix", "cgroup")]
+        if signs:
+            return true(says, signs)
+        return unknown(says, "no kernel line names a cgroup's limit", KERNEL_HOW)
+
+    @cached_property
+    def slurm_counted_kill(self) -> Fact:
+        """Slurm itself reports the kill: state, exit 0:125 or slurmstepd's message."""
+        says = "Slurm reports an out-of-memory kill in the job"
+        cites: list[Cite | Sign] = [*self._oom_records()]
+        cites += self.log.of(
+            "slurm_oom_detected", "srun_task_oom", "slurmd_oom", "slurm_job_mem_limit", "pod_oomkilled"
+        )
+        if cites:
+            return true(says, cites)
+        return unknown(says, "Slurm reports no out-of-memory kill", self.accounting.how)
+
+    @cached_property
+    def node_ran_out(self) -> Fact:
+        """The whole node was out of memory when a process of this job was killed."""
+        says = "the whole node was out of memory"
+        cites = self._kills_with("NONE")
+        if cites:
+            return true(says, cites)
+        others = self._kills_with("MEMCG", "CPUSET", "MEMORY_POLICY")
+        if others:
+            return false(says, "the kernel names another constraint", others)
+        signs = [s for s in self.log.of("oom_killed") if s.fields.get("prefix", "").startswith("Out of memory")]
+        if signs and not self.kills:
+            return true(says, signs)
+        if any(_hit_its_limit(c) for c in self.counters):
+            hit = [c.cite for c in self.counters if _hit_its_limit(c)]
+            return false(says, "the job reached its own limit", hit)
+        return unknown(says, "the kernel's constraint line was not seen", KERNEL_HOW)
+
+    @cached_property
+    def killed_below_limit(self) -> Fact:
+        """A process was OOM-killed while the job's cgroup had not reached its limit: memory ran out elsewhere."""
+        says = "a process was OOM-killed while the job was below its own limit"
+        low = [c.cite for c in self.counters if c.version == 2 and c.level == "job" and _killed_below_limit(c)]
+        if low:
+            return true(says, low)
+        hit = [c.cite for c in self.counters if _hit_its_limit(c)]
+        if hit:
+            return false(says, "the job reached its own limit", hit)
+        return unknown(
+            says, "the job cgroup's counters were not seen", "install the SPANK plugin: it reads them at task exit"
+        )
+
+    @cached_property
+    def numa_or_cpuset(self) -> Fact:
+        """Memory ran out within a cpuset or NUMA policy while other memory may be free."""
+        says = "memory ran out within a cpuset or NUMA policy"
+        cites = self._kills_with("CPUSET", "MEMORY_POLICY")
+        if cites:
+            return true(says, cites)
+        others = self._kills_with("MEMCG", "NONE")
+        if others:
+            return false(says, "the kernel names another constraint", others)
+        return unknown(says, "the kernel's constraint line was not seen", KERNEL_HOW)
+
+    @cached_property
+    def program_went_on(self) -> Fact:
+        """The main process survived the kill: the script, or the task in whose step it happened, ended with 0."""
+        tasks = [t for t in self.exits.tasks if t.status == 0 and t.step != "batch" and t.step in self._oom_steps()]
+        survived = (
+            true("the step's own task survived and ended with 0", tasks)
+            if tasks
+            else unknown("the step's own task survived and ended with 0", "no wait status of it was seen", "")
+        )
+        fact = any_of("the main process survived the kill", self.exits.script_succeeded, survived, self._seff_success())
+        if fact.holds is None and self.exits.script_succeeded.holds is False:
+            bad = [t for t in self.exits.tasks if t.step in self._oom_steps() and t.status]
+            if bad or not self._oom_steps():
+                return false("the main process survived the kill", self.exits.script_succeeded.because, bad)
+        return fact
+
+    def _seff_success(self) -> Fact:
+        """seff prints `State: OUT_OF_MEMORY (exit code 0)` when the script itself ended with 0."""
+        says = "the job's own exit code is 0 although Slurm counted a kill"
+        hits = [
+            r
+            for r in self.accounting.records
+            if r.state == "OUT_OF_MEMORY" and r.exit and r.exit.code == 0 == r.exit.signal
+        ]
+        return true(says, hits) if hits else unknown(says, "no such record", self.accounting.how)
+
+    def _oom_steps(self) -> set[str]:
+        steps = {s.step or "" for s in self.accounting.steps if s.state == "OUT_OF_MEMORY" and s.step != "extern"}
+        steps |= {k.step for k in self.kills if k.step}
+        return steps - {""}
+
+    # ------------------------------------------------------------------------------------------ numbers and people
+
+    @property
+    def limit(self) -> int | None:
+        """The limit that counted, in bytes: of the kernel line, the job's cgroup, or the request."""
+        for kill in self.kills:
+            if kill.constraint == "MEMCG" and kill.limit:
+                return kill.limit
+        return next((c.limit for c in self.counters if c.level == "job" and c.limit), self.requested)
+
+    @property
+    def requested(self) -> int | None:
+        """ReqMem in bytes as accounting prints it (the sum over nodes on a job of several nodes)."""
+        return self.accounting.first(lambda r: r.req_mem)
+
+    @property
+    def peak(self) -> int | None:
+        """The highest use that was measured, in bytes: the cgroup's peak, or usage in the kernel line."""
+        peaks = [c.peak for c in self.counters if c.level == "job" and c.peak]
+        peaks += [k.usage for k in self.kills if k.usage]
+        return max(peaks, default=None)
+
+    @property
+    def max_rss(self) -> int | None:
+        """The highest sampled MaxRSS of a step, in bytes. Samples miss fast growth."""
+        return max((s.max_rss for s in self.accounting.steps if s.max_rss), default=None)
+
+    @property
+    def biggest_others(self) -> list[OomTask]:
+        """Processes of other users in the kernel's dump that held more than the victim, largest first."""
+        found: list[OomTask] = []
+        for kill in self.kills:
+            own = kill.rss or 0
+            found += [t for t in kill.tasks if t.uid not in (kill.uid, 0) and t.rss > own]
+        return sorted(found, key=lambda t: -t.rss)[:3]
+
+    @cached_property
+    def other_user_filled_node(self) -> Fact:
+        """The kernel's dump shows that another user's processes held the memory."""
+        says = "another user's processes held most of the node's memory"
+        for kill in self.kills:
+            if kill.constraint != "NONE" or not kill.tasks or kill.uid is None:
+                continue
+            mine = sum(t.rss for t in kill.tasks if t.uid == kill.uid)
+            theirs = sum(t.rss for t in kill.tasks if t.uid not in (kill.uid, 0))
+            if theirs > mine:
+                return true(says, kill.cites[:1])
+            return false(says, "the job's own user held the most", kill.cites[:1])
+        return unknown(says, "the kernel's task dump was not seen", KERNEL_HOW)
+
+
+def _hit_its_limit(counters: MemoryCounters) -> bool:
+    """The cgroup reached its own maximum and something died of it.
+
+    v2: its local `max` and `oom` grew. v1: the job's peak stands at its limit and a kill was counted somewhere below.
+    """
+    if counters.version == 2:
+        events = counters.local or counters.events
+        return events.get("max", 0) > 0 and events.get("oom", 0) > 0
+    return (
+        counters.level == "job"
+        and bool(counters.limit)
+        and counters.peak is not None
+        and counters.peak >= (counters.limit or 0)
+    )
+
+
+def _killed_below_limit(counters: MemoryCounters) -> bool:
+    events = counters.events
+    return events.get("oom_kill", 0) > 0 and events.get("max", 0) == 0 and events.get("oom", 0) == 0

@@ -1,0 +1,66 @@
+"""Whether "COMPLETED 0:0" hides anything: which sources would show it, and were they read."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from slurm_triage.facts._logic import all_of, false, negation, true, unknown
+from slurm_triage.facts.accounting import Accounting
+from slurm_triage.facts.cancel import Cancel
+from slurm_triage.facts.log import Log
+from slurm_triage.facts.memory import Memory
+from slurm_triage.facts.node import NodeFacts
+from slurm_triage.facts.scheduling import Scheduling
+from slurm_triage.model import Fact
+
+
+class Outcome:
+    """The other side of a good state."""
+
+    def __init__(
+        self,
+        accounting: Accounting,
+        memory: Memory,
+        scheduling: Scheduling,
+        cancel: Cancel,
+        node: NodeFacts,
+        log: Log,
+    ) -> None:
+        self.accounting = accounting
+        self.memory = memory
+        self.scheduling = scheduling
+        self.cancel = cancel
+        self.node = node
+        self.log = log
+
+    @cached_property
+    def all_steps_fine(self) -> Fact:
+        """Every step that accounting lists is COMPLETED with 0."""
+        says = "every step ended with 0"
+        if not self.accounting.steps_known:
+            return unknown(says, "the steps' final records were not seen", self.accounting.how)
+        bad = [
+            s.cite
+            for s in self.accounting.steps
+            if s.state not in (None, "COMPLETED") or (s.exit is not None and (s.exit.code or s.exit.signal))
+        ]
+        if bad:
+            return false(says, "a step did not", bad)
+        return true(says, [s.cite for s in self.accounting.steps[:2]])
+
+    @cached_property
+    def nothing_hidden(self) -> Fact:
+        """The steps' records, the output and the scheduler's view were read, and none shows a failure."""
+        says = "the sources that would show a hidden failure were read and show none"
+        read = (
+            true("the job's output was read", self.log.ends[:1])
+            if self.log.read
+            else unknown("the job's output was read", "this attempt's output was not read", self.log.how)
+        )
+        return all_of(
+            says,
+            self.all_steps_fine,
+            read,
+            negation("Slurm did not preempt it", self.scheduling.preempted),
+            negation("no cancellation was printed", self.cancel.cancel_message),
+        )

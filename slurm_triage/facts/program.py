@@ -1,0 +1,194 @@
+"""The program's own part in its end: crashes, errors it named, exit codes nobody forced on it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from slurm_triage import signals
+from slurm_triage.attempts import Attempt
+from slurm_triage.facts._logic import all_of, any_of, false, negation, true, unknown
+from slurm_triage.facts.accounting import Accounting
+from slurm_triage.facts.cancel import Cancel
+from slurm_triage.facts.exits import Exits
+from slurm_triage.facts.log import Log
+from slurm_triage.facts.ranks import Ranks
+from slurm_triage.model import Fact, Sign
+
+KERNEL_LINE = {
+    signals.SIGSEGV: ("x86_segfault", "arm64_fault", "general_protection"),
+    signals.SIGILL: ("x86_trap", "arm64_fault"),
+    signals.SIGFPE: ("x86_trap",),
+}
+TRAP_WORD = {signals.SIGILL: "invalid opcode", signals.SIGFPE: "divide error", signals.SIGSEGV: "general protection"}
+OWN_FAULT = (
+    signals.SIGABRT,
+    signals.SIGFPE,
+    signals.SIGPIPE,
+    signals.SIGXCPU,
+    signals.SIGXFSZ,
+    signals.SIGSYS,
+    signals.SIGTRAP,
+)
+ERROR_LINES = (
+    "python_exception", "python_traceback", "usage_error", "file_not_found", "glibc_abort", "assertion_failed",
+    "fortran_runtime", "module_not_found", "shared_library_missing", "glibc_not_found", "workflow_error", "mpi_abort",
+    "cuda_no_kernel_image", "cuda_error_other", "torchrun_root_cause",
+)  # fmt: skip
+"""Signatures of lines in which a program or runtime names its own error."""
+
+
+class Program:
+    """Whether the program failed by itself, and how."""
+
+    def __init__(
+        self, attempt: Attempt, accounting: Accounting, exits: Exits, ranks: Ranks, cancel: Cancel, log: Log
+    ) -> None:
+        self.attempt = attempt
+        self.accounting = accounting
+        self.exits = exits
+        self.ranks = ranks
+        self.cancel = cancel
+        self.log = log
+
+    # ------------------------------------------------------------------------------------------ crashes
+
+    def crashed(self, number: int) -> Fact:
+        """A process of the job died of this fault signal: by its status, by srun's or the shell's message."""
+        return self.exits.killed_by(number)
+
+    def may_have_crashed(self, number: int, *log_ids: str) -> Fact:
+        """As `crashed`, or the exit code 128 + n, a kernel line or a handler's own message suggests it."""
+        says = f"a process of the job died of {signals.name(number)}"
+        return any_of(
+            says,
+            self.exits.may_have_died_of(number),
+            self.kernel_fault(number),
+            self._said(says, *log_ids),
+        )
+
+    def _said(self, says: str, *ids: str) -> Fact:
+        found = self.log.of(*ids)
+        return true(says, found[:3]) if found else unknown(says, "no such line was seen", self.log.how)
+
+    def kernel_fault(self, number: int) -> Fact:
+        """The kernel logged the fault. No line proves nothing: handlers, rate limits and arm64's default hide it."""
+        says = f"the kernel logged a fault that ends in {signals.name(number)}"
+        word = TRAP_WORD.get(number, "")
+        lines = [s for s in self.log.of(*KERNEL_LINE.get(number, ())) if s.id != "x86_trap" or word in s.cite.text]
+        if lines:
+            return true(says, lines[:3])
+        return unknown(
+            says,
+            "no such kernel line was seen (none is printed when the program handles the signal)",
+            "read the node's kernel log around the end of the job",
+        )
+
+    @cached_property
+    def full_shared_memory(self) -> Fact:
+        """A process died of SIGBUS and a program of the job says that shared memory is too small."""
+        says = "a process died of SIGBUS and the program names shared memory"
+        return all_of(says, self.crashed(signals.SIGBUS), self._said(says, "shm_too_small"))
+
+    # ------------------------------------------------------------------------------------------ plain errors
+
+    @cached_property
+    def named_error(self) -> Fact:
+        """A line of the output in which the program names its error."""
+        says = "the program names its error in the job's output"
+        found = self.log.of(*ERROR_LINES)
+        if found:
+            return true(says, [found[-1], *found[:1]])
+        return self.log.has(says, *ERROR_LINES)
+
+    @property
+    def last_error(self) -> Sign | None:
+        """The last line that names an exception or error."""
+        found = self.log.of(*ERROR_LINES)
+        exceptions = [s for s in found if s.id != "python_traceback"]
+        return exceptions[-1] if exceptions else (found[-1] if found else None)
+
+    @cached_property
+    def died_of_own_fault(self) -> Fact:
+        """It died of a signal that a program brings upon itself: abort, arithmetic fault, closed pipe, ulimit."""
+        return self.exits.may_have_died_of(*OWN_FAULT)
+
+    @cached_property
+    def failed_by_itself(self) -> Fact:
+        """A positive exit code, or a signal of its own making."""
+        says = "the program ended with an error of its own"
+        return any_of(says, self.exits.exited_with_code, self.died_of_own_fault)
+
+    @cached_property
+    def ended_by_kill_signal(self) -> Fact:
+        """The end itself was SIGKILL or SIGTERM: the status, or an exit code 128 + n that a message confirms."""
+        says = "the end itself was SIGKILL or SIGTERM"
+        kill = (signals.SIGKILL, signals.SIGTERM)
+        info, cite = self.exits.job_exit
+        if info.signal in kill and cite is not None:
+            return true(says, [cite])
+        codes = {code - 128 for code in self.exits.possible_codes} & set(kill)
+        if not self.exits.possible_codes and not info.signal:
+            seen = [d for d in self.exits.deaths if d.signal in kill and d.witness in ("status", "slurm", "shell")]
+            if seen and not self.ranks.failed:
+                return true(says, [d.cite for d in seen])
+            return unknown(says, "the job's exit code was not seen", self.accounting.how)
+        deaths = [d for d in self.exits.deaths if d.signal in codes and d.witness != "convention"]
+        if codes and deaths and not self.ranks.failed:
+            return true(says, [d.cite for d in deaths])
+        step_killed = [d for d in self.exits.deaths if d.signal in kill and d.step and d.step[:1].isdigit()]
+        if step_killed and not self.ranks.failed:
+            return true(says, [d.cite for d in step_killed])
+        if codes:
+            return unknown(
+                says, "only the exit code suggests it", "install the SPANK plugin: it sees each task's wait status"
+            )
+        return false(says, f"the job {info.meaning}", [cite] if cite else [])
+
+    @cached_property
+    def nothing_else_seen(self) -> Fact:
+        """The exit is exact, the output was read, and neither a signal nor a cancel message stands in the way."""
+        says = "the exit was the program's own: exact code, output read, no signal and no cancellation"
+        exact = self.exits.possible_codes
+        code = (
+            true("the exit code is known exactly", [c for c in (self.exits.job_exit[1],) if c])
+            if len(exact) == 1 or self.died_of_own_fault.holds
+            else unknown("the exit code is known exactly", "only cut or no exit codes were seen", self.accounting.how)
+        )
+        read = (
+            true("the job's output was read", self.log.ends[:1])
+            if self.log.read
+            else unknown("the job's output was read", "this attempt's output was not read", self.log.how)
+        )
+        steps = (
+            true("the steps' records were read", [s.cite for s in self.accounting.steps[:1]])
+            if self.accounting.steps_known
+            else unknown("the steps' records were read", "no final step lines were seen", self.accounting.how)
+        )
+        return all_of(
+            says,
+            code,
+            read,
+            steps,
+            negation("no SIGKILL or SIGTERM ended it", self.ended_by_kill_signal),
+            negation("slurmstepd printed no cancellation", self.cancel.cancel_message),
+        )
+
+    @cached_property
+    def step_failed_unseen(self) -> Fact:
+        """A step failed, yet the job is COMPLETED with exit code 0: the script went on and hid it."""
+        says = "a step failed although the job counts as COMPLETED"
+        completed = self.accounting.state_is("COMPLETED")
+        bad = [
+            s.cite
+            for s in self.accounting.app_steps()
+            if s.exit is not None and (s.exit.code or s.exit.signal) and not s.cancelled_by
+        ]
+        lines = [d.cite for d in self.exits.deaths if d.witness in ("slurm", "status") and d.step != "batch"]
+        failed = self.log.of("slurm_task_failure", "srun_force_terminated")
+        if completed.holds and (bad or lines or failed):
+            return true(says, [*completed.cites[:1], *bad, *lines[:2], *failed[:1]])
+        if completed.holds is False:
+            return false(says, completed.because, completed.cites)
+        if completed.holds and self.accounting.steps_known:
+            return false(says, "every step ended well", [s.cite for s in self.accounting.steps[:2]])
+        return unknown(says, "the job's and its steps' final records were not all seen", self.accounting.how)

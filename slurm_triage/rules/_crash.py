@@ -1,0 +1,45 @@
+"""What the crash rules have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slurm_triage import signals
+from slurm_triage.facts import Job
+from slurm_triage.model import Fact
+from slurm_triage.rules import Item, confirm, refute, require, support, when
+
+CRASH_ECHOES = ("app_error", "peer_rank_died", "mpi_abort", "accounting_state_wrong", "no_failure", "external_signal")
+"""What a crash of one rank looks like from elsewhere; with --kill-on-bad-exit the rest die of SIGTERM or SIGKILL."""
+
+
+def crash(job: Job, number: int, *log_ids: str) -> Iterator[Item]:
+    """The conditions shared by all faults: a witness of the status or the kernel confirms, other words support."""
+    yield require(job.program.may_have_crashed(number, *log_ids))
+    yield confirm(job.program.crashed(number))
+    yield confirm(job.program.kernel_fault(number))
+    yield support(job.program.may_have_crashed(number, *log_ids))
+    yield refute(srun_errno(job, number))
+    first = job.ranks.first
+    yield when(first.at if first else job.attempt.end)
+
+
+def srun_errno(job: Job, number: int) -> Fact:
+    """srun's own exit code (ENOENT 2, ENOEXEC 8, EACCES 13) is not a signal of the program."""
+    lines = job.log.of("slurm_execve") if number in (8, 13) else ()
+    if lines:
+        return Fact("the number is srun's errno of a failed launch", True, tuple(s.cite for s in lines))
+    return Fact("the number is srun's errno of a failed launch", False, (), "no execve() line of slurmstepd was seen")
+
+
+def where(job: Job, number: int) -> str:
+    """Rank, node and library of the crash, as far as known."""
+    words = []
+    first = job.ranks.first
+    if first is not None and first.rank is not None and signals.name(number) in first.what:
+        words.append(f"rank {first.rank}" + (f" on {first.node}" if first.node else "") + " failed first")
+    for sign in job.log.of("x86_segfault", "x86_trap", "arm64_fault"):
+        if sign.fields.get("lib"):
+            words.append(f"in {sign.fields['lib']}")
+            break
+    return f" ({', '.join(words)})" if words else ""

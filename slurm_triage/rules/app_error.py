@@ -1,0 +1,54 @@
+"""Rule: the program itself ended with an error."""
+
+from slurm_triage import signals
+from slurm_triage.facts import Job
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
+
+
+@rule("app_error")
+def app_error(job: Job) -> Said:
+    """The program or the job script ended with an error of its own.
+
+    What happened: a positive exit code (or an abort, an arithmetic fault, a closed pipe, its own ulimit), and nothing
+    outside the program that explains it. Its last message usually names the reason.
+
+    Who acts: the user.
+
+    What to do: read the end of the output; in a parallel job the first error counts, not the last.
+
+    What this is not: a fault of the node or of Slurm.
+    """
+    program = job.program
+    yield require(program.failed_by_itself)
+    yield confirm(program.nothing_else_seen)
+    yield support(program.named_error)
+    yield support(program.failed_by_itself)
+    yield refute(program.ended_by_kill_signal)
+    yield refute(job.memory.oom_killed)
+    yield refute(job.scheduling.preempted)
+    yield refute(job.scheduling.time_limit)
+    yield refute(job.cancel.by_state)
+    yield refute(job.node.lost)
+    yield refute(job.launch.output_status)
+    yield refute(job.launch.prolog_status)
+    yield owner(Owner.USER)
+    yield summary(f"The program ended with an error of its own: {_what(job)}.")
+    job_id = job.attempt.job_id or "JOBID"
+    yield action(
+        "Read the first error in the job's output.",
+        f"sacct -j {job_id} -o JobID,JobName,State,ExitCode,DerivedExitCode",
+    )
+
+
+def _what(job: Job) -> str:
+    """The error line if there is one, else the exit in words."""
+    line = job.program.last_error
+    info = job.exits.job_exit[0]
+    how = info.meaning if info.shown_by_sacct or info.code is not None else "exit code not seen"
+    own = [d for d in job.exits.deaths if d.signal in (signals.SIGABRT, signals.SIGFPE, signals.SIGXCPU)]
+    if own and own[0].signal:
+        how = signals.meaning(None, own[0].signal)
+    if line is not None:
+        return f"{line.cite.text.strip()[:160]} ({how})"
+    return how

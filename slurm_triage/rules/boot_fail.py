@@ -1,0 +1,24 @@
+"""Rule: a node did not boot for the job."""
+
+from slurm_triage.facts import Job
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary
+
+
+@rule("boot_fail", supersedes=("node_fail", "launch_failed", "cancelled_by_user"))
+def boot_fail(job: Job) -> Said:
+    """A node that was powered up for the job did not become ready in time.
+
+    What happened: power saving or a cloud plugin was to start the node, and it did not register within ResumeTimeout.
+
+    Who acts: the administrator.
+
+    What to do: look at the resume program's log, the cloud's quota and the node's console.
+
+    What this is not: a failure of the job.
+    """
+    yield require(job.node.boot_failed)
+    yield confirm(job.node.boot_failed)
+    yield owner(Owner.ADMIN)
+    yield summary("A node did not come up for the job (power saving or cloud boot).")
+    yield action("Look at ResumeProgram's log and at the node's console.", "sinfo -R")

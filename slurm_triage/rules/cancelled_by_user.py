@@ -1,0 +1,62 @@
+"""Rule: cancelled or signalled with scancel."""
+
+from slurm_triage.facts import Job
+from slurm_triage.facts._logic import any_of
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support, when
+
+
+@rule("cancelled_by_user", supersedes=("app_error", "external_signal", "no_failure", "accounting_state_wrong",
+                                       "warning_signal_unhandled", "mpi_abort", "peer_rank_died"))  # fmt: skip
+def cancelled_by_user(job: Job) -> Said:
+    """Somebody ended the job, a step of it, or sent it a signal with scancel.
+
+    What happened: scancel by the owner, a workflow tool acting for the owner, or an operator. Slurm sends SIGCONT and
+    SIGTERM, after KillWait SIGKILL; scancel of a step kills at once; scancel --signal or --batch leaves no word in
+    accounting, only slurmctld's log has it.
+
+    Who acts: the owner if it was the owner; the administrator if root or somebody else did it.
+
+    What to do: if nobody remembers, look for a workflow tool or a script that calls scancel.
+
+    What this is not: preemption, a time limit, or a failure of the program.
+    """
+    cancel = job.cancel
+    somebody = any_of(
+        "somebody cancelled or signalled the job through Slurm",
+        cancel.by_state, cancel.request_logged, cancel.step_cancelled, cancel.cancel_message, cancel.state_cancelled,
+    )  # fmt: skip
+    yield require(somebody)
+    yield confirm(cancel.by_state)
+    yield confirm(cancel.request_logged)
+    yield confirm(cancel.step_cancelled)
+    yield support(cancel.state_cancelled)
+    yield support(cancel.cancel_message)
+    yield refute(job.scheduling.preempted)
+    yield refute(job.scheduling.time_limit)
+    yield refute(job.scheduling.dependency_never)
+    yield refute(job.node.lost)
+    yield refute(job.launch.prolog_status)
+    who = cancel.who
+    name = f" by uid or user {who[0]}" if who else ""
+    if cancel.by_owner is False:
+        yield owner(Owner.ADMIN)
+        role = "not its owner"
+    elif cancel.by_owner:
+        yield owner(Owner.USER)
+        role = "its owner"
+    else:
+        yield owner(Owner.USER if who is None or who[0] not in ("0", "root") else Owner.ADMIN)
+        role = "who that is, the evidence does not say" if who else "by whom, the evidence does not say"
+    sent = job.scheduling.term_sent
+    yield when(sent[0] if sent else job.attempt.end)
+    what = "A step of the job" if cancel.step_cancelled.holds and not cancel.by_state.holds else "The job"
+    never = " before it ever started" if job.attempt.started is False else ""
+    yield summary(f"{what} was cancelled or signalled with scancel{name} ({role}){never}.")
+    job_id = job.attempt.job_id or "JOBID"
+    yield action(
+        "If nobody remembers the scancel: look for a workflow tool or a script of yours that calls it."
+        if cancel.by_owner is not False
+        else "Ask the administrators why they cancelled it.",
+        f"sacct -D -j {job_id} -o JobID,State%30,ExitCode,Start,End",
+    )

@@ -1,0 +1,30 @@
+"""Rule: command not found."""
+
+from slurm_triage.facts import Job
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support
+from slurm_triage.rules._programs import exit_fits
+
+
+@rule("command_not_found", supersedes=("app_error",))
+def command_not_found(job: Job) -> Said:
+    """A program, or the interpreter named in a script's first line, does not exist on the node.
+
+    What happened: a module was not loaded, a path is wrong, or the program lies on a disk that this node does not
+    have. The shell answers 127; srun answers 2 (ENOENT), which is not an exit code of the program.
+
+    Who acts: the user.
+
+    What to do: check module and PATH in the batch script, and that the file exists on the compute node.
+
+    What this is not: an error of the program, which never ran.
+    """
+    missing = job.launch.not_found
+    yield require(missing)
+    yield confirm(exit_fits(job, (127, 2), missing))
+    yield support(missing)
+    yield owner(Owner.USER)
+    what = next((s.fields["path"] for s in job.launch.execve("No such file") if s.fields.get("path")), None)
+    what = what or next((s.fields["command"] for s in job.log.of("command_not_found") if s.fields.get("command")), None)
+    yield summary(f"A program was not found on the node{f': {what}' if what else ''}.")
+    yield action("Load the module or correct the path in the batch script; check that the file exists on that node.")

@@ -1,0 +1,29 @@
+"""Rule: wrong architecture or not a program."""
+
+from slurm_triage.facts import Job
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support
+from slurm_triage.rules._programs import exit_fits
+
+
+@rule("exec_format", supersedes=("app_error", "exec_permission"))
+def exec_format(job: Job) -> Said:
+    """A file is not a program for this machine (ENOEXEC, "Exec format error").
+
+    What happened: a binary of another architecture (x86-64 on Arm or the other way round), a truncated file, or a
+    script without a first line. The shell answers 126; srun answers 8, which looks like SIGFPE and is not.
+
+    Who acts: the user.
+
+    What to do: `file PROGRAM` shows its architecture, `uname -m` the node's; build or fetch the right one.
+
+    What this is not: a crash of the program, which never ran.
+    """
+    wrong = job.launch.wrong_format
+    yield require(wrong)
+    yield confirm(exit_fits(job, (126, 8, 255, 1), wrong))
+    yield support(wrong)
+    yield owner(Owner.USER)
+    what = next((s.fields["path"] for s in job.launch.execve("Exec format error") if s.fields.get("path")), None)
+    yield summary(f"A file is not a program for this machine{f': {what}' if what else ''}.")
+    yield action("Compare `file PROGRAM` with `uname -m` on the node and use a build for that architecture.")

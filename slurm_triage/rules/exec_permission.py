@@ -1,0 +1,29 @@
+"""Rule: file not executable."""
+
+from slurm_triage.facts import Job
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support
+from slurm_triage.rules._programs import exit_fits
+
+
+@rule("exec_permission", supersedes=("app_error",))
+def exec_permission(job: Job) -> Said:
+    """A file may not be executed by the user.
+
+    What happened: the execute bit is missing, the file system is mounted noexec, or a directory above it is closed.
+    The shell answers 126; srun answers 13 (EACCES), which looks like SIGPIPE and is not.
+
+    Who acts: the user.
+
+    What to do: chmod u+x, or call the interpreter explicitly.
+
+    What this is not: signal 13.
+    """
+    closed = job.launch.not_executable
+    yield require(closed)
+    yield confirm(exit_fits(job, (126, 13), closed))
+    yield support(closed)
+    yield owner(Owner.USER)
+    what = next((s.fields["path"] for s in job.launch.execve("Permission denied") if s.fields.get("path")), None)
+    yield summary(f"A file could not be executed (permission denied){f': {what}' if what else ''}.")
+    yield action("Set the execute bit (chmod u+x FILE) or call its interpreter explicitly.")

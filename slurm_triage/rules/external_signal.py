@@ -1,0 +1,45 @@
+"""Rule: a kill from outside."""
+
+from slurm_triage.facts import Job
+from slurm_triage.facts._logic import all_of, negation
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
+
+
+@rule("external_signal")
+def external_signal(job: Job) -> Said:
+    """A SIGKILL or SIGTERM that neither Slurm nor an OOM record explains.
+
+    What happened: something outside Slurm's own acts sent it: the job's own script, a daemon such as earlyoom or
+    systemd-oomd, an administrator on the node, a wrapper with a timeout.
+
+    Who acts: unknown until the sender is found.
+
+    What to do: look in the job's script for kill, pkill and timeout; ask for the node's journal around that time.
+
+    What this is not: proof of a memory kill. 137 alone says SIGKILL, no more.
+    """
+    program, scheduling, cancel = job.program, job.scheduling, job.cancel
+    yield require(program.ended_by_kill_signal)
+    yield confirm(
+        all_of(
+            "it ended by SIGKILL or SIGTERM, and nothing that Slurm or the kernel does explains it",
+            program.ended_by_kill_signal,
+            negation("no OOM killer was involved", job.memory.oom_killed),
+            negation("slurmctld logged no kill request", cancel.request_logged),
+            negation("Slurm did not preempt the job", scheduling.preempted),
+            negation("no time limit was reached", scheduling.time_limit),
+            negation("no node was lost", job.node.lost),
+            negation("slurmstepd printed no cancellation", cancel.cancel_message),
+        )
+    )
+    yield support(program.ended_by_kill_signal)
+    yield refute(job.memory.oom_killed)
+    yield refute(scheduling.preempted)
+    yield refute(scheduling.time_limit)
+    yield refute(cancel.by_state)
+    yield refute(cancel.request_logged)
+    yield refute(job.node.lost)
+    yield owner(Owner.UNKNOWN)
+    yield summary("A process of the job got SIGKILL or SIGTERM, and nothing that Slurm or the kernel did explains it.")
+    yield action("Look for kill, pkill and timeout in the job's own scripts, and at the node's journal of that moment.")

@@ -1,0 +1,52 @@
+"""Rule: the whole node was out of memory."""
+
+from slurm_triage.facts import Job
+from slurm_triage.facts.numbers import size
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support, when
+from slurm_triage.rules._memory import OOM_ECHOES, ask, first_kill, victim
+
+
+@rule("global_oom", supersedes=("memcg_oom", "memcg_oom_child_only", *OOM_ECHOES))
+def global_oom(job: Job) -> Said:
+    """The whole node ran out of memory and the kernel killed a process of this job.
+
+    What happened: no memory limit of the job was involved (CONSTRAINT_NONE, global_oom). The kernel picks a victim on
+    the whole node: the job that was killed need not be the one that used the memory. Slurm shows OUT_OF_MEMORY as for
+    a job over its own limit.
+
+    Who acts: the user if this job's processes held most of the memory; the administrator if others did, or if jobs may
+    use more than they were given (no ConstrainRAMSpace, memory not a consumable resource).
+
+    What to do: user: ask for the memory that is really used. Administrator: look at the kernel's task list for the
+    process that held most, and make memory a constrained, consumable resource.
+
+    What this is not: a reason to raise --mem for a victim that was far below its own limit.
+    """
+    memory = job.memory
+    yield require(memory.oom_killed)
+    yield confirm(memory.node_ran_out)
+    yield support(memory.killed_below_limit)
+    yield refute(memory.own_limit_hit)
+    yield refute(memory.numa_or_cpuset)
+    innocent = memory.other_user_filled_node.holds
+    below = memory.killed_below_limit.holds and memory.peak is not None and memory.limit is not None
+    far_below = below and (memory.peak or 0) < 0.8 * (memory.limit or 0)
+    yield when(first_kill(job))
+    use = f"it held {size(memory.peak)} of its own {size(memory.limit)}"
+    if innocent:
+        yield owner(Owner.ADMIN)
+        yield summary(
+            f"The whole node was out of memory and the kernel killed {victim(job)} of this job ({use}); "
+            "another user's processes held most of the memory."
+        )
+        yield action("Find the process that filled the node and constrain memory per job (ConstrainRAMSpace=yes).")
+        yield action("As the job's owner: submit again, the job itself did nothing wrong.", ask(job))
+    elif innocent is False:
+        yield owner(Owner.USER)
+        yield summary(f"The whole node was out of memory; this job's own user held the most ({use}).")
+        yield action("Ask for the memory that the job really uses, or use less: the node has no more.", ask(job))
+    else:
+        yield owner(Owner.ADMIN if far_below else Owner.UNKNOWN)
+        yield summary(f"The whole node was out of memory and the kernel killed {victim(job)} of this job ({use}).")
+        yield action("Look at the kernel's task list of that moment: who held the memory decides who acts.", ask(job))

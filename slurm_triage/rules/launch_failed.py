@@ -1,0 +1,32 @@
+"""Rule: a step or batch script could not be launched."""
+
+from slurm_triage.facts import Job
+from slurm_triage.facts._logic import any_of
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, owner, require, rule, summary, support
+
+
+@rule("launch_failed", supersedes=("admin_requeue",))
+def launch_failed(job: Job) -> Said:
+    """Slurm could not launch the batch script or a step.
+
+    What happened: slurmd or srun could not start the job's step: the job is requeued and held, or srun waits for or
+    fails at the launch.
+
+    Who acts: the administrator for a held job; the user where srun waits for resources that its own job step holds.
+
+    What to do: slurmd's log on the batch host says why; a nested srun needs --overlap or resources of its own.
+
+    What this is not: a failure of the program, which never ran.
+    """
+    busy = job.log.has("srun waits because the job's own steps hold the resources", "srun_step_busy")
+    said = job.log.has("srun could not launch the step", "srun_launch_failed")
+    any_ = any_of("the launch failed", job.launch.held_after_launch, busy, said)
+    yield require(any_)
+    yield support(any_)
+    yield owner(Owner.USER if busy.holds else Owner.ADMIN)
+    yield summary("Slurm could not launch the job or a step of it.")
+    if busy.holds:
+        yield action("A step inside another step needs `srun --overlap`, or start fewer steps at a time.")
+    else:
+        yield action("Read slurmd's log on the batch host for the time of the launch.", "sinfo -R")

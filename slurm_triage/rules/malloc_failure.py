@@ -1,0 +1,31 @@
+"""Rule: an allocation was refused, nobody was killed."""
+
+from slurm_triage.facts import Job
+from slurm_triage.facts._logic import all_of
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
+
+SIGNS = ("python_memory_error", "cpp_bad_alloc", "fork_enomem", "java_oom", "malloc_enomem")
+
+
+@rule("malloc_failure", supersedes=("app_error",))
+def malloc_failure(job: Job) -> Said:
+    """An allocation was refused (MemoryError, std::bad_alloc, ENOMEM) without any OOM kill.
+
+    What happened: the program asked for memory and was told no: by ulimit -v, by strict overcommit, by a size that no
+    machine has, or by a bug in the size. The kernel killed nobody.
+
+    Who acts: the user.
+
+    What to do: look at how much was asked for in that line, at ulimit -v in the job, and at the array's shape.
+
+    What this is not: a kill at the job's memory limit; raising --mem alone may change nothing.
+    """
+    seen = job.log.has("a program says that an allocation was refused", *SIGNS)
+    yield require(seen)
+    yield confirm(all_of("it ended by itself after that", seen, job.program.nothing_else_seen))
+    yield support(seen)
+    yield refute(job.memory.oom_killed)
+    yield owner(Owner.USER)
+    yield summary("A request for memory was refused inside the program; no OOM killer was involved.")
+    yield action("Compare the size in the message with `ulimit -v` inside the job and with the data's real size.")

@@ -1,0 +1,34 @@
+"""Rule: the job reached its own memory limit."""
+
+from slurm_triage.facts import Job
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, confirm, owner, refute, require, rule, summary, support, when
+from slurm_triage.rules._memory import OOM_ECHOES, first_kill, own_limit_advice, use_and_limit, victim
+
+
+@rule("memcg_oom", supersedes=OOM_ECHOES)
+def memcg_oom(job: Job) -> Said:
+    """The job reached its own memory limit and the kernel killed a process of it.
+
+    What happened: the memory cgroup of the job (or of a pod or container around it) was full, and the kernel's OOM
+    killer took one of its processes. srun, the batch script and the other ranks only saw a SIGKILL.
+
+    Who acts: the user, who asked for less memory than the job needs.
+
+    What to do: compare the limit with the peak, find out whether the use grows without bound, then ask for more with
+    --mem or use less per rank.
+
+    What this is not: a node out of memory (the kernel then says CONSTRAINT_NONE and global_oom), and not a kill by a
+    person. OUT_OF_MEMORY or an oom_kill count alone does not say whose limit was hit.
+    """
+    yield require(job.memory.oom_killed)
+    yield confirm(job.memory.own_limit_hit)
+    yield support(job.memory.some_cgroup_limit)
+    yield support(job.memory.slurm_counted_kill)
+    yield refute(job.memory.node_ran_out)
+    yield refute(job.memory.numa_or_cpuset)
+    yield owner(Owner.USER)
+    yield when(first_kill(job))
+    sure = "reached its memory limit" if job.memory.own_limit_hit.holds else "very likely reached a memory limit"
+    yield summary(f"The job {sure} and {victim(job)} was killed for it ({use_and_limit(job)}).")
+    yield from own_limit_advice(job)

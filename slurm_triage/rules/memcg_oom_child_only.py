@@ -1,0 +1,36 @@
+"""Rule: a child was OOM-killed, the main process went on."""
+
+from slurm_triage.facts import Job
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support, when
+from slurm_triage.rules._memory import OOM_ECHOES, ask, first_kill, own_limit_advice, use_and_limit, victim
+
+
+@rule("memcg_oom_child_only", supersedes=("memcg_oom", "no_failure", *OOM_ECHOES))
+def memcg_oom_child_only(job: Job) -> Said:
+    """A process was killed at the job's memory limit, but the script or the main program went on to a normal end.
+
+    What happened: the kernel killed one process at the memory limit; its parent did not stop. The job may show
+    OUT_OF_MEMORY with exit code 0, FAILED 1:0, or even COMPLETED 0:0 with only the step marked 0:125.
+
+    Who acts: the user. Results may be incomplete although the job looks finished.
+
+    What to do: check the output for the killed part, make the script stop on errors (set -e, check srun's exit code),
+    and give the job the memory it needs.
+
+    What this is not: a job that was killed as a whole.
+    """
+    yield require(job.memory.oom_killed)
+    yield require(job.memory.program_went_on)
+    yield confirm(job.memory.own_limit_hit)
+    yield support(job.memory.slurm_counted_kill)
+    yield refute(job.memory.node_ran_out)
+    yield refute(job.memory.numa_or_cpuset)
+    yield owner(Owner.USER)
+    yield when(first_kill(job))
+    yield summary(
+        f"{victim(job)} was killed at the memory limit ({use_and_limit(job)}), but the job went on: "
+        "its results may be incomplete."
+    )
+    yield action("Do not trust the results yet: find what the killed process should have produced.", ask(job))
+    yield from own_limit_advice(job)

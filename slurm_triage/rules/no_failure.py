@@ -1,0 +1,31 @@
+"""Rule: nothing failed."""
+
+from slurm_triage.facts import Job
+from slurm_triage.facts._logic import all_of
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
+
+
+@rule("no_failure")
+def no_failure(job: Job) -> Said:
+    """The job did what it was meant to do.
+
+    What happened: state COMPLETED, every step ended with 0, and the sources that would show something else were read.
+
+    Who acts: nobody.
+
+    What to do: nothing.
+
+    What this is not: a promise that the results are right.
+    """
+    yield require(job.accounting.ended_well)
+    yield confirm(all_of("it ended well and hides nothing", job.accounting.ended_well, job.outcome.nothing_hidden))
+    yield support(job.accounting.ended_well)
+    yield refute(job.memory.oom_killed)
+    yield refute(job.program.step_failed_unseen)
+    yield refute(job.scheduling.preempted)
+    yield refute(job.node.lost)
+    yield refute(job.cancel.step_cancelled)
+    yield owner(Owner.NOBODY)
+    yield summary("Nothing failed: the job completed and all its steps ended with 0.")
+    yield action("Nothing to do.")

@@ -1,0 +1,34 @@
+"""Rule: out of memory within a cpuset or NUMA policy."""
+
+from slurm_triage.facts import Job
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, when
+from slurm_triage.rules._memory import OOM_ECHOES, first_kill, victim
+
+
+@rule("oom_numa_cpuset", supersedes=("memcg_oom", "memcg_oom_child_only", "global_oom", *OOM_ECHOES))
+def oom_numa_cpuset(job: Job) -> Said:
+    """Memory ran out on the NUMA nodes that the process was bound to, while other memory may have been free.
+
+    What happened: a cpuset or a memory policy (numactl --membind, set_mempolicy, mem-bind of srun or the site) allows
+    only some NUMA nodes; those were full and the kernel killed a process.
+
+    Who acts: the administrator where the site's binding causes it, the user where the program binds itself.
+
+    What to do: look at who sets the binding; use preferred instead of strict binding, or spread over NUMA nodes.
+
+    What this is not: the job's memory limit, and not a shortage of memory on the node as a whole.
+    """
+    yield require(job.memory.oom_killed)
+    yield confirm(job.memory.numa_or_cpuset)
+    yield refute(job.memory.own_limit_hit)
+    yield owner(Owner.ADMIN)
+    yield when(first_kill(job))
+    kinds = sorted({k.constraint for k in job.memory.kills if k.constraint in ("CPUSET", "MEMORY_POLICY")})
+    what = "CONSTRAINT_" + " and CONSTRAINT_".join(kinds) if kinds else "a NUMA or cpuset constraint"
+    yield summary(
+        f"Memory ran out within the NUMA nodes that the process may use ({what}); {victim(job)} was killed "
+        "while other memory of the node may have been free."
+    )
+    yield action("Find who binds the memory (srun --mem-bind, numactl, cpuset of the container) and loosen it.")
+    yield action("More --mem does not help here.", "numactl --hardware")

@@ -1,0 +1,30 @@
+"""Rule: suspended for another job, then failed or looked hung."""
+
+from slurm_triage.facts import Job
+from slurm_triage.facts._logic import all_of
+from slurm_triage.facts.numbers import span
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support
+
+
+@rule("preempt_suspend", supersedes=("app_error", "hang_until_time_limit"))
+def preempt_suspend(job: Job) -> Said:
+    """The job was suspended (preemption by SUSPEND, gang scheduling, or an administrator) and ended badly after it.
+
+    What happened: all processes were stopped for a while. Programs with their own watchdogs, timeouts towards servers
+    or wall-clock checks often fail when they go on.
+
+    Who acts: the scheduler's policy is behind it; the user can make the program bear a pause.
+
+    What to do: look at the suspended time beside the program's own timeout.
+
+    What this is not: a hang of the program.
+    """
+    scheduling = job.scheduling
+    yield require(all_of("it was suspended and failed", scheduling.suspended, job.program.failed_by_itself))
+    yield confirm(scheduling.failed_right_after_pause)
+    yield support(scheduling.suspended)
+    yield owner(Owner.SCHEDULER)
+    pause = job.accounting.first(lambda r: r.suspended)
+    yield summary(f"The job was suspended for {span(pause)} and failed by itself after that.")
+    yield action("Compare the pause with the program's own timeouts; ask whether the partition suspends jobs.")

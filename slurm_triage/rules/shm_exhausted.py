@@ -1,0 +1,28 @@
+"""Rule: /dev/shm too small or full."""
+
+from slurm_triage.facts import Job
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
+
+
+@rule("shm_exhausted", supersedes=("bus_error_io", "app_error", "peer_rank_died"))
+def shm_exhausted(job: Job) -> Said:
+    """Shared memory (/dev/shm or another tmpfs) was full or too small.
+
+    What happened: data loader workers, MPI or NCCL share data through /dev/shm; containers often have 64 MB of it.
+    Writing past its end gives SIGBUS.
+
+    Who acts: the user, who sets the container's shared memory size (--shm-size, emptyDir medium Memory).
+
+    What to do: make /dev/shm larger or use fewer workers; remember that it counts against the job's memory.
+
+    What this is not: a memory limit kill; that one leaves oom_kill lines.
+    """
+    said = job.log.has("a program says that shared memory is too small", "shm_too_small")
+    yield require(said)
+    yield support(said)
+    yield refute(job.memory.own_limit_hit)
+    yield owner(Owner.USER)
+    yield confirm(job.program.full_shared_memory)
+    yield summary("Shared memory (/dev/shm) was too small for the program's workers.")
+    yield action("Give the container or job more shared memory, or use fewer workers.", "df -h /dev/shm")

@@ -1,0 +1,37 @@
+"""Rule: time limit."""
+
+from slurm_triage.facts import Job
+from slurm_triage.facts.numbers import span
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, when
+
+
+@rule("time_limit", supersedes=("app_error", "external_signal", "cancelled_by_user", "warning_signal_unhandled",
+                                "accounting_state_wrong", "mpi_abort", "peer_rank_died"))  # fmt: skip
+def time_limit(job: Job) -> Said:
+    """The job (or one of its steps) reached its time limit.
+
+    What happened: Slurm sent SIGTERM at the limit and SIGKILL after KillWait. Exit codes say nothing here: the state
+    TIMEOUT does.
+
+    Who acts: the user.
+
+    What to do: first find out whether the job still made progress at the end. If it did, ask for more time or
+    checkpoint (--signal gives a warning ahead of the limit). If it hung, more time only costs more.
+
+    What this is not: a crash.
+    """
+    yield require(job.scheduling.time_limit)
+    yield confirm(job.scheduling.time_limit)
+    yield refute(job.scheduling.preempted)
+    yield owner(Owner.USER)
+    sent = job.scheduling.term_sent
+    yield when(sent[0] if sent else job.attempt.end)
+    elapsed = job.accounting.first(lambda r: r.elapsed)
+    yield summary(f"Slurm ended the job at its time limit (ran {span(elapsed)}, limit {span(job.limits.time_limit)}).")
+    job_id = job.attempt.job_id or "JOBID"
+    yield action(
+        "Look whether it still made progress before the end: if yes, plan for more time or save state before the "
+        "limit; if no, it hung and more time does not help.",
+        f"sacct -j {job_id} -o JobID,Elapsed,Timelimit,TotalCPU,State",
+    )

@@ -1,0 +1,33 @@
+"""Rule: died of the warning signal it asked for."""
+
+from slurm_triage import signals
+from slurm_triage.facts import Job
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
+
+
+@rule("warning_signal_unhandled", supersedes=("app_error", "accounting_state_wrong", "external_signal", "time_limit"))
+def warning_signal_unhandled(job: Job) -> Said:
+    """The program died of the warning signal requested with --signal, because nothing handled it.
+
+    What happened: --signal=USR1@60 asks Slurm to send a signal ahead of the time limit. A program without a handler
+    dies of it: that is the signal's default.
+
+    Who acts: the user.
+
+    What to do: install a handler in the program, or send the signal to the batch shell only (--signal=B:USR1@60).
+
+    What this is not: a crash, and not a scancel.
+    """
+    wanted = job.limits.warning_signal
+    numbers = (wanted[0],) if wanted else (signals.SIGUSR1, signals.SIGUSR2)
+    died = job.exits.killed_by(*numbers)
+    yield require(died)
+    yield confirm(job.limits.died_of_warning(died))
+    yield support(died)
+    yield refute(job.cancel.request_logged)
+    yield refute(job.scheduling.preempted)
+    yield owner(Owner.USER)
+    name = signals.name(numbers[0]) if wanted else "a user signal (USR1 or USR2)"
+    yield summary(f"The program died of {name}, the warning ahead of the time limit, because it does not handle it.")
+    yield action("Handle the signal in the program, or let only the batch shell get it: --signal=B:USR1@60.")
