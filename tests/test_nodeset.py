@@ -48,7 +48,6 @@ def test_expand(text: str, names: tuple[str, ...]) -> None:
         "c[0-999999999999999999]",
         "c[" + "9" * 5000 + "]",
         "n;rm",
-        "n\n",
         "c\x00",
     ],
 )
