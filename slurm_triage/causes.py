@@ -19,9 +19,10 @@ ARRAY_MIXED = "array_mixed"
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One cause. `refines` is the id of the wider cause, None for a cause of its own."""
+    """One cause. `title` is a few words; `refines` the id of the wider cause, None for a cause of its own."""
 
     id: str
+    title: str
     meaning: str
     refines: str | None = None
 
@@ -30,7 +31,13 @@ class Cause:
 def all_causes() -> dict[str, Cause]:
     """Every cause by its id."""
     table = tomllib.loads((files("slurm_triage") / "causes.toml").read_text("utf-8"))
-    return {id: Cause(id, entry["meaning"], entry.get("refines")) for id, entry in table.items()}
+    return {id: Cause(id, entry["title"], entry["meaning"], entry.get("refines")) for id, entry in table.items()}
+
+
+def title(cause: str) -> str:
+    """A few words for a cause; the id itself for one that is not known here."""
+    entry = all_causes().get(cause)
+    return entry.title if entry else cause
 
 
 def refines(finer: str, wider: str) -> bool:

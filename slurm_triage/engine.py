@@ -6,7 +6,7 @@ Everything here is a pure function of the case.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from slurm_triage import causes, sources
 from slurm_triage.attempts import Attempt, split
@@ -35,17 +35,34 @@ TELLING = ("kernel_log", "task_exits", "slurmctld_log", "slurmd_log", "kubectl",
 """Sources by how much a line of theirs tells; those not named come last."""
 
 
+@dataclass(frozen=True)
+class Study:
+    """A diagnosis with the attempts behind it, in the order of `diagnosis.parts` (or the only one)."""
+
+    diagnosis: Diagnosis
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def evidence_found(self) -> bool:
+        """Whether any file of the folder was recognised as evidence."""
+        return any(c.kind is not None for c in self.diagnosis.coverage)
+
+
 def diagnose(case: Case) -> Diagnosis:
     """The diagnosis of a folder: of its one attempt, or of all attempts and parts with the telling one on top."""
-    events, coverage = sources.parse(case)
-    return diagnose_events(events, coverage, case)
+    return study(case).diagnosis
 
 
-def diagnose_events(events: Sequence[Event], coverage: Sequence[Coverage], case: Case) -> Diagnosis:
-    """As `diagnose`, for evidence that is parsed already."""
+def study(case: Case) -> Study:
+    """As `diagnose`, with the attempts: what the history keeps beside the document comes from them."""
+    return study_events(*sources.parse(case), case)
+
+
+def study_events(events: Sequence[Event], coverage: Sequence[Coverage], case: Case) -> Study:
+    """As `study`, for evidence that is parsed already."""
     usable = [e for e in events if not isinstance(e, Unreadable)]
     attempts = split(usable, coverage, case.manifest.version, case.manifest.cluster)
-    return join([diagnose_attempt(attempt) for attempt in attempts], coverage)
+    return Study(join([diagnose_attempt(attempt) for attempt in attempts], coverage), tuple(attempts))
 
 
 # ------------------------------------------------------------------------------------------------ one attempt

@@ -188,7 +188,8 @@ class Memory:
     @cached_property
     def program_went_on(self) -> Fact:
         """The main process survived the kill: the script, or the task in whose step it happened, ended with 0."""
-        tasks = [t for t in self.exits.tasks if t.status == 0 and t.step != "batch" and t.step in self._oom_steps()]
+        there = [t for t in self.exits.tasks if t.step != "batch" and t.step in self._oom_steps()]
+        tasks = there if all(t.status == 0 for t in there) else []
         survived = (
             true("the step's own task survived and ended with 0", tasks)
             if tasks

@@ -1,0 +1,155 @@
+"""The command `slurm-triage`. Exit status: 0 a diagnosis was made, 2 bad usage or unreadable input, 3 no evidence."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from slurm_triage import __version__, case
+from slurm_triage.engine import Study, ended_badly, study
+from slurm_triage.model import Diagnosis
+from slurm_triage.report.brief import brief
+from slurm_triage.report.delivery import Refused, deliver
+from slurm_triage.report.document import document
+from slurm_triage.report.explain import explain
+from slurm_triage.report.text import render
+
+OK, UNREADABLE, NO_EVIDENCE = 0, 2, 3
+SHOW_PROGRESS_FROM = 20
+"""Folders from which a counter is shown on a terminal."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="slurm-triage", description="Why did this Slurm job die, and who has to act?")
+    parser.add_argument("--version", action="version", version=f"slurm-triage {__version__}")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    diagnose = verbs.add_parser(
+        "diagnose",
+        help="diagnose the job whose evidence lies in a folder",
+        description="Diagnose jobs from folders of evidence. Exit status: 0 a diagnosis was made (also 'unknown'), "
+        "2 bad usage or a folder or target that cannot be used, 3 no evidence in any folder.",
+    )
+    diagnose.add_argument("--evidence", metavar="DIR", nargs="+", action="extend", required=True, type=Path)
+    diagnose.add_argument(
+        "--format",
+        choices=("text", "json", "brief"),
+        default="text",
+        help="text: a page for people; json: the whole diagnosis (one object, with several folders one a line); "
+        "brief: one line a job",
+    )
+    diagnose.add_argument("--explain", action="store_true", help="show every rule that was considered and why")
+    diagnose.add_argument("--record", action="store_true", help="put the diagnosis into the history")
+    diagnose.add_argument(
+        "--db",
+        metavar="FILE",
+        type=Path,
+        default=Path(os.environ.get("SDIAG_HISTORY") or "/var/lib/slurm-triage/history.sqlite"),
+        help="history file of --record (default: $SDIAG_HISTORY, else %(default)s)",
+    )
+    diagnose.add_argument("--output-dir", metavar="DIR", type=Path, help="write <jobid>.diagnosis.txt into DIR")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    options = _parser().parse_args(argv)
+    try:
+        status = _diagnose(options)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # the reader (head, less) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+
+
+def _diagnose(options: argparse.Namespace) -> int:
+    folders: list[Path] = options.evidence
+    failed, made = False, 0
+    for count, folder in enumerate(folders, 1):
+        _progress(count, len(folders))
+        try:
+            found = study(case.read(folder))
+        except OSError as error:
+            _complain(f"{folder}: cannot be read: {error.strerror or error}. Name a folder that holds evidence files.")
+            failed = True
+            continue
+        if not found.evidence_found:
+            _complain(
+                f"{folder}: no file in it was recognised as evidence. "
+                "The kinds that are understood are listed in docs/reference/evidence-folder.md."
+            )
+            continue
+        made += 1
+        _print(found, options, several=len(folders) > 1)
+        failed |= not _keep(found, options)
+    if failed:
+        return UNREADABLE
+    return OK if made else NO_EVIDENCE
+
+
+def _print(found: Study, options: argparse.Namespace, *, several: bool) -> None:
+    diagnosis = found.diagnosis
+    if options.format == "json":
+        text = json.dumps(document(diagnosis), ensure_ascii=True, indent=None if several else 2)
+    elif options.format == "brief":
+        text = brief(diagnosis)
+    else:
+        text = render(diagnosis).rstrip("\n")
+    if options.explain and options.format != "json":
+        text += "\n\n" + "\n".join(explain(part).rstrip("\n") for part in diagnosis.parts or (diagnosis,))
+    print(text + ("\n" if several and options.format == "text" else ""))
+
+
+def _keep(found: Study, options: argparse.Namespace) -> bool:
+    """Record and deliver as asked; False when something could not be kept (said on stderr)."""
+    good = True
+    if options.record:
+        good = _record(found, options.db)
+    if options.output_dir is not None:
+        parts = found.diagnosis.parts or (found.diagnosis,)
+        for part in (p for p in parts if ended_badly(p)):
+            good = _deliver(part, options.output_dir) and good
+    return good
+
+
+def _record(found: Study, path: Path) -> bool:
+    from slurm_triage.history.database import HistoryError
+    from slurm_triage.history.detail import detail_of
+    from slurm_triage.history.store import Detail, History
+
+    details = tuple(detail_of(a.records, a.steps, a.events) for a in found.attempts)
+    detail = Detail(parts=details) if found.diagnosis.parts else details[0]
+    try:
+        with History.open(path) as history:
+            if history.record(document(found.diagnosis), detail) == 0:
+                _complain("not recorded: the evidence names no job id.")
+    except HistoryError as error:
+        _complain(str(error))
+        return False
+    return True
+
+
+def _deliver(part: Diagnosis, directory: Path) -> bool:
+    try:
+        deliver(directory, part, render(part))
+    except Refused as error:
+        _complain(f"not written: {error}")
+        return False
+    except OSError as error:
+        _complain(f"{directory}: the diagnosis could not be written: {error.strerror or error}.")
+        return False
+    return True
+
+
+def _progress(count: int, total: int) -> None:
+    if total >= SHOW_PROGRESS_FROM and sys.stderr.isatty():
+        print(f"\r{count}/{total} ", end="\n" if count == total else "", file=sys.stderr, flush=True)
+
+
+def _complain(text: str) -> None:
+    printable = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+    print(f"slurm-triage: {printable}", file=sys.stderr)
