@@ -66,7 +66,7 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
     found: list[Event] = []
     for number, raw in file.lines():
         line = reader.read(raw)
-        if not line.text or line.user_space:
+        if not line.text:
             continue
         cite = context.cite(KIND, file, number, raw, node=line.node, at=line.at)
         if line.of_kernel:

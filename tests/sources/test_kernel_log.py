@@ -218,8 +218,25 @@ def test_interleaved_reports_are_not_mixed() -> None:
     assert (second.pid, second.job, second.oom_memcg) == (16653, "7", "/slurm_c2/uid_1001/job_7")
     assert first.usage in (None, 7 * 1024), "what cannot be told apart is not given to anybody"
     assert second.usage in (None, 102400 * 1024)
-    assert {t.pid for t in first.tasks} == set() or 555 in {t.pid for t in first.tasks}
+    assert first.tasks == second.tasks == ()
     assert [c.line for c in first.cites if "oom-kill:" in c.text or "Killed" in c.text] == [22, 24]
+
+
+def test_a_summary_of_another_cgroup_takes_nothing_from_the_block() -> None:
+    begun = "\n".join(V1.splitlines()[:10])  # its summary was dropped
+    stray = V1.splitlines()[10].replace("job_7", "job_9").replace("16653", "901")
+    (kill,) = kills(f"{begun}\n{stray}")
+    assert (kill.pid, kill.job, kill.usage, kill.invoker, kill.tasks) == (901, "9", None, None, ())
+
+
+def test_a_cgroup_may_be_named_like_a_field() -> None:
+    said = summary(
+        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/a,task=x/quite-a-long-tail,"
+        "task_memcg=/a,task=x/quite-a-long-tail/c,task=python3,pid=5,uid=6"
+    )
+    assert said is not None
+    assert (said.victim, said.pid) == ("python3", 5)
+    assert said.task_memcg == "/a,task=x/quite-a-long-tail/c"
 
 
 def test_two_nodes_in_one_file() -> None:
