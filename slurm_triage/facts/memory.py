@@ -38,28 +38,27 @@ class Memory:
 
     @cached_property
     def kills(self) -> tuple[OomKill, ...]:
-        """Kernel kills whose victim was in this job by its cgroup path; those without a path when no job is named."""
+        """Kernel kills whose victim was in this job.
+
+        Known by the cgroup path. Without any path that names a job: by the owner's uid inside the job's time, or, when
+        the evidence names no job at all (an excerpt), every kill in it.
+        """
         ids = self.attempt.ids | {self.attempt.job_id or ""}
         own = tuple(k for k in self.all_kills if k.job in ids)
         if own:
             return own
-        return () if any(k.job for k in self.all_kills) else self.unattributed
+        if self.attempt.job_id is None:
+            return tuple(k for k in self.all_kills if k.job is None)
+        return tuple(k for k in self.all_kills if k.job is None and self._of_owner_in_time(k))
 
-    @cached_property
-    def unattributed(self) -> tuple[OomKill, ...]:
-        """Kernel kills whose victim no cgroup path places in a job, in the attempt's time or without one."""
+    def _of_owner_in_time(self, kill: OomKill) -> bool:
+        """The victim's uid is the job's and the kill fell into the attempt: then no cgroup path is needed."""
         start, end = self.attempt.start, self.attempt.end
-        found = []
-        for kill in self.all_kills:
-            if kill.job is not None:
-                continue
-            if kill.at is not None and kill.at.zoned:
-                if start is not None and start.zoned and kill.at.hi < start.lo - KILL_WINDOW:
-                    continue
-                if end is not None and end.zoned and kill.at.lo > end.hi + KILL_WINDOW:
-                    continue
-            found.append(kill)
-        return tuple(found)
+        if kill.uid is None or str(kill.uid) not in self.accounting.owner_names or kill.at is None:
+            return False
+        if start is None or end is None or not (kill.at.zoned and start.zoned and end.zoned):
+            return False
+        return kill.at.hi >= start.lo - KILL_WINDOW and kill.at.lo <= end.hi + KILL_WINDOW
 
     def _kills_with(self, *constraints: str) -> list[Cite]:
         return [c for k in self.kills if k.constraint in constraints for c in k.cites[:2]]
@@ -124,7 +123,8 @@ class Memory:
         cites = self._kills_with("MEMCG")
         if cites:
             return true(says, cites)
-        signs = [s for s in self.log.of("oom_killed", "pod_oomkilled") if "cgroup" in s.fields.get("prefix", "cgroup")]
+        signs = [s for s in self.log.of("oom_killed", "oom_candidate") if "cgroup" in s.fields.get("prefix", "")]
+        signs += self.log.of("oom_memcg_limit", "pod_oomkilled")
         if signs:
             return true(says, signs)
         return unknown(says, "no kernel line names a cgroup's limit", KERNEL_HOW)
@@ -151,8 +151,9 @@ class Memory:
         others = self._kills_with("MEMCG", "CPUSET", "MEMORY_POLICY")
         if others:
             return false(says, "the kernel names another constraint", others)
-        signs = [s for s in self.log.of("oom_killed") if s.fields.get("prefix", "").startswith("Out of memory")]
-        if signs and not self.kills:
+        lines = self.log.of("oom_killed", "oom_candidate")
+        signs = [s for s in lines if s.fields.get("prefix", "").startswith("Out of memory")]
+        if signs and self.attempt.job_id is None and not any(k.job for k in self.all_kills):
             return true(says, signs)
         if any(_hit_its_limit(c) for c in self.counters):
             hit = [c.cite for c in self.counters if _hit_its_limit(c)]
