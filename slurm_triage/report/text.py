@@ -19,6 +19,7 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from slurm_triage.clock import show
 from slurm_triage.model import Cite, Coverage, Diagnosis, ExitInfo, JobIdentity, Moment, Stamp
+from slurm_triage.nodeset import fold
 from slurm_triage.report import mask
 from slurm_triage.report.document import document, ruled_out_by, strength
 
@@ -79,34 +80,6 @@ def _quote(text: str, most: int) -> list[str]:
         lines.append(text[:at])
         text = text[at:].lstrip(" ")
     return [(_QUOTE + line).rstrip() for line in lines] or [_QUOTE.rstrip()]
-
-
-def fold(names: Iterable[str]) -> str:
-    """Names with numbers at the end, folded as Slurm does: `c1 c2 c4` is `c[1-2,4]`. Order: by prefix, then number."""
-    found: dict[tuple[str, int], set[str]] = {}
-    whole: list[str] = []
-    for name in dict.fromkeys(names):
-        match = re.fullmatch(r"(.*?)([0-9]{1,9})", name, re.DOTALL)
-        if match is None:
-            whole.append(name)
-        else:
-            found.setdefault((match[1], len(match[2])), set()).add(match[2])
-    groups: dict[tuple[str, int], set[int]] = {}
-    for (prefix, length), digits in found.items():
-        # n09 and n10 are of one padded series, n9 and n10 of one without; n1 and n01 are two nodes
-        padded = length > 1 and any(d.startswith("0") for d in digits)
-        groups.setdefault((prefix, length if padded else 0), set()).update(map(int, digits))
-    out = []
-    for (prefix, width), numbers in sorted(groups.items()):
-        ranges: list[list[int]] = []
-        for number in sorted(numbers):
-            if ranges and number == ranges[-1][1] + 1:
-                ranges[-1][1] = number
-            else:
-                ranges.append([number, number])
-        parts = [f"{a:0{width}d}" if a == b else f"{a:0{width}d}-{b:0{width}d}" for a, b in ranges]
-        out.append(prefix + (f"[{','.join(parts)}]" if len(numbers) > 1 else parts[0]))
-    return ",".join([*out, *sorted(whole)])
 
 
 # ------------------------------------------------------------------------------------------------ times

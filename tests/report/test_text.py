@@ -14,7 +14,7 @@ from slurm_triage.model import Action, Cite, Coverage, Diagnosis, JobIdentity, M
 from slurm_triage.report import text
 from slurm_triage.report.brief import brief
 from slurm_triage.report.explain import explain
-from slurm_triage.report.text import TEMPLATE, fold, render
+from slurm_triage.report.text import TEMPLATE, render
 from tests.report.samples import GRACE, KILLED, NODE_OOM, OOM, OOM_JOB, PREEMPTED, SACCT, UNKNOWN, array, at, task
 from tests.report.strategies import diagnoses
 
@@ -289,21 +289,6 @@ def test_page_of_a_site_template_keeps_the_form(tmp_path: Path, monkeypatch: pyt
 
 
 # ------------------------------------------------------------------------------------------------ the small ones
-
-
-@pytest.mark.parametrize(
-    ("names", "folded"),
-    [
-        (["c1", "c2", "c3", "c5"], "c[1-3,5]"),
-        (["c1"], "c1"),
-        (["n09", "n10", "n1"], "n1,n[09-10]"),
-        (["login", "c2", "c1", "c2"], "c[1-2],login"),
-        (["rack1-n1", "rack1-n2", "rack2-n1"], "rack1-n[1-2],rack2-n1"),
-        ([], ""),
-    ],
-)
-def test_fold(names: list[str], folded: str) -> None:
-    assert fold(names) == folded
 
 
 def test_brief() -> None:
