@@ -1,0 +1,311 @@
+"""Scanning message lines: finding the few that a catalog knows in files of any size, and what a line says of itself.
+
+The hot path is a log of many megabytes without a single known line: see `Finder`.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from slurm_triage.case import EvidenceFile
+from slurm_triage.model import Sign, Stamp, Voice
+from slurm_triage.sources import TEXT_LIMIT, Context
+from slurm_triage.sources._catalog import Signature, load
+
+CHUNK = 128 * 1024
+"""Characters that are searched at once."""
+
+KEEP = 200
+"""Lines kept per family from the start of a file, and as many from its end."""
+
+REMEMBERED = 16 * 1024 * 1024
+"""Bytes of line shapes, and of words, that are remembered as holding no hint."""
+
+_DIGITS = b"0123456789"
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
+_STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)(?![\d:])")
+_LABEL = re.compile(r"(?:\[(rank|Rank |default)?(\d{1,7})\]:?|\s{0,6}(\d{1,7}): ?)")
+_STEPD = re.compile(r"slurmstepd-([A-Za-z0-9][\w.-]{0,254}): ")
+_NODE = re.compile(r"[A-Za-z0-9][\w.-]{0,254}")
+_JOB = re.compile(r"\d{1,12}(?:[_+]\d{1,9})?")
+_STEP = re.compile(r"(\d{1,12}(?:[_+]\d{1,9})?)\.(\d{1,9}|batch|extern|interactive)")
+_SHOWN = re.compile(r"(\d{1,12}[_+]\S{1,40})\((\d{1,12})\)")
+
+
+@dataclass(frozen=True)
+class Label:
+    """What a launcher put before the line: `rank` as printed, `local` if it is the rank within a node."""
+
+    text: str = ""
+    rank: str | None = None
+    local: bool = False
+
+
+def label_of(text: str) -> Label:
+    """The label of a line: `[rank3]:` (torch), `[default3]:` (torchrun: role and *local* rank), ` 3: ` (srun -l)."""
+    match = _LABEL.match(text)
+    if not match:
+        return Label()
+    word, inner, bare = match.groups()
+    if word is None and inner is not None:
+        return Label()  # "[3]" alone is a list index, a thread, a footnote
+    return Label(match[0], inner or bare, word == "default")
+
+
+def node_name(text: str | None) -> str | None:
+    """`text` if it can be the name of one node: not empty, no folded list, no `...` of an excerpt."""
+    if text and _NODE.fullmatch(text.rstrip(".,;:")) and text != "(null)":
+        return text.rstrip(".,;:")
+    return None
+
+
+def job_and_step(fields: Mapping[str, str]) -> tuple[str | None, str | None]:
+    """Job and step that a line names by its fields `id`, `job_id` or `step_id`.
+
+    `1088.0` is step 0 of job 1088; the raw id of `1001_4(1005)` is 1005.
+    """
+    for key in ("id", "job_id", "step_id"):
+        text = fields.get(key, "").rstrip(".")
+        if shown := _SHOWN.fullmatch(text):
+            return shown[2], None
+        if step := _STEP.fullmatch(text):
+            return step[1], step[2]
+        if _JOB.fullmatch(text):
+            return text, None
+    return None, None
+
+
+def stamp_of(text: str, fields: Mapping[str, str], context: Context) -> Stamp | None:
+    """When the message was written: the stamp at the start of the line (it may have milliseconds), else its field."""
+    match = _STAMP.match(text)
+    stamp = context.clock.local(match[1]) if match else None
+    if stamp is None and "time" in fields:
+        stamp = context.clock.local(fields["time"].replace("_", "T", 1))
+    return stamp
+
+
+# ------------------------------------------------------------------------------------------------ finding lines
+
+
+def fragment_of(hint: str) -> bytes:
+    """The longest word of a hint, without its digits. Raises `ValueError` for a hint that has none."""
+    words = hint.encode().translate(None, _DIGITS).split()
+    if not words:
+        raise ValueError(f"a hint without a letter or sign: {hint!r}")
+    return max(words, key=len)
+
+
+@dataclass
+class Chunk:
+    """Consecutive lines of a file: number of the first one, the texts, and which families each may belong to.
+
+    `marked` maps the index of a line that holds a hint to the families of that hint, in the order of the catalogs.
+    """
+
+    first: int
+    texts: list[str]
+    marked: dict[int, list[Signature]]
+
+
+class Finder:
+    """Which lines hold a hint.
+
+    Logs repeat themselves: the same line with other numbers, the same words in other lines. So only shapes (lines
+    without their digits) not seen before are looked at, and in them only words not seen before. That is sound: if a
+    hint is in a line, the longest word of the hint, without digits, is in a word of the line's shape.
+    """
+
+    def __init__(self, folders: Iterable[str], extra: Iterable[str] = ()) -> None:
+        self._families: dict[str, list[Signature]] = {hint: [] for hint in extra}
+        self._rank: dict[str, int] = {}
+        for signature in (s for folder in folders for s in load(folder).signatures):
+            self._rank[signature.id] = len(self._rank)
+            for hint in signature.hints:
+                self._families.setdefault(hint, []).append(signature)
+        self._hints: dict[bytes, list[tuple[bytes, str]]] = {}
+        for hint in sorted(self._families):
+            bare = hint.encode().translate(None, _DIGITS)
+            self._hints.setdefault(fragment_of(hint), []).append((bare, hint))
+        self._plain = _Memory()
+        self._cold = _Memory()
+        self._hot: dict[bytes, list[tuple[bytes, str]]] = {}
+
+    def chunks(self, file: EvidenceFile) -> Iterator[Chunk]:
+        """The file in chunks. A line longer than 64 KiB is cut by the reader."""
+        texts: list[str] = []
+        size = 0
+        first = 1
+        for number, text in file.lines():
+            if not texts:
+                first = number
+            texts.append(text)
+            size += len(text) + 1
+            if size >= CHUNK:
+                yield Chunk(first, texts, self.marked(texts))
+                texts, size = [], 0
+        if texts:
+            yield Chunk(first, texts, self.marked(texts))
+
+    def marked(self, texts: list[str]) -> dict[int, list[Signature]]:
+        """The lines that hold a hint, by index, and the families that they may belong to."""
+        shapes = "\n".join(texts).encode("utf-8", "replace").translate(None, _DIGITS).split(b"\n")
+        fresh = set(shapes) - self._plain.items
+        if not fresh:
+            return {}
+        self._learn({word for shape in fresh for word in shape.split()})
+        found: dict[bytes, set[str]] = {}
+        for shape in fresh:
+            for word in self._hot.keys() & shape.split():
+                for bare, hint in self._hot[word]:
+                    if bare in shape:
+                        found.setdefault(shape, set()).add(hint)
+        self._plain.add(shape for shape in fresh if shape not in found)
+        marked = {}
+        for index, shape in enumerate(shapes):
+            hints = [hint for hint in found.get(shape, ()) if hint in texts[index]]
+            if hints:
+                families = {family.id: family for hint in hints for family in self._families[hint]}
+                marked[index] = sorted(families.values(), key=lambda family: self._rank[family.id])
+        return marked
+
+    def _learn(self, words: set[bytes]) -> None:
+        """Sort words not seen before into hot ones, that hold a fragment of a hint, and cold ones."""
+        if len(self._hot) > REMEMBERED // 256:
+            self._hot.clear()
+        fresh = list(words - self._cold.items - self._hot.keys())
+        joined = b"\n".join(fresh)
+        starts = [0, *accumulate(len(word) + 1 for word in fresh)]
+        for fragment, hints in self._hints.items():
+            at = joined.find(fragment)
+            while at >= 0:
+                index = bisect_right(starts, at) - 1
+                self._hot.setdefault(fresh[index], []).extend(hints)
+                at = joined.find(fragment, starts[index + 1])
+        self._cold.add(word for word in fresh if word not in self._hot)
+
+
+class _Memory:
+    """A set of byte strings that forgets everything when it has grown too large."""
+
+    def __init__(self) -> None:
+        self.items: set[bytes] = set()
+        self._size = 0
+
+    def add(self, items: Iterable[bytes]) -> None:
+        if self._size > REMEMBERED:
+            self.items.clear()
+            self._size = 0
+        for item in items:
+            self.items.add(item)
+            self._size += len(item) + 64
+
+
+def segments(text: str) -> list[str]:
+    """The parts of a line that a terminal would show: split at carriage returns (progress bars), without colours."""
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    if "\r" in text:
+        return [part for part in text.split("\r") if part.strip()] or [""]
+    return [text]
+
+
+def matches(families: Iterable[Signature], text: str) -> list[tuple[Signature, dict[str, str]]]:
+    """Which of the families match the line, or a part of it between carriage returns (the last that does)."""
+    parts = segments(text)
+    found = []
+    for family in families:
+        for part in reversed(parts):
+            fields = family.fields(part) if family.hinted(part) else None
+            if fields is not None:
+                found.append((family, fields))
+                break
+    return found
+
+
+def known(folder: str, text: str) -> list[str]:
+    """Ids of the families of a catalog that match the line; for recognising files by their first lines."""
+    catalog = load(folder)
+    return [family.id for family, _ in matches(catalog.signatures, text)] if catalog.hinted(text) else []
+
+
+# ------------------------------------------------------------------------------------------------ keeping lines
+
+
+@dataclass
+class Hit:
+    """A line that matched: `text` is cut, `fields` may still grow while the lines after it are read."""
+
+    number: int
+    text: str
+    id: str
+    voice: Voice
+    fields: dict[str, str]
+    order: int = 0
+
+
+@dataclass
+class Keeper:
+    """The first and the last `KEEP` hits of each family, so that a message repeated for ever stays small."""
+
+    keep: int = KEEP
+    _first: dict[str, list[Hit]] = field(default_factory=dict)
+    _last: dict[str, deque[Hit]] = field(default_factory=dict)
+    _count: int = 0
+
+    def add(self, number: int, text: str, id: str, voice: Voice, fields: dict[str, str]) -> Hit:
+        """Keep a hit (or let it take the place of an older one)."""
+        self._count += 1
+        hit = Hit(number, text[:TEXT_LIMIT], id, voice, fields, self._count)
+        first = self._first.setdefault(id, [])
+        if len(first) < self.keep:
+            first.append(hit)
+        else:
+            self._last.setdefault(id, deque(maxlen=self.keep)).append(hit)
+        return hit
+
+    def hits(self) -> list[Hit]:
+        """All that was kept, in the order of the lines."""
+        every = [hit for group in (*self._first.values(), *self._last.values()) for hit in group]
+        return sorted(every, key=lambda hit: hit.order)
+
+
+def sign(source: str, file: EvidenceFile, context: Context, hit: Hit, node: str | None = None) -> Sign:
+    """The event of a hit. `node` is where the file was written; a node that the line names goes first."""
+    fields = hit.fields
+    stepd = _STEPD.search(hit.text)
+    named = node_name(fields.get("node")) or node_name(fields.get("nodes")) or (stepd[1] if stepd else None)
+    at = stamp_of(hit.text, fields, context)
+    cite = context.cite(source, file, hit.number, hit.text, node=named or node, at=at)
+    job, step = job_and_step(fields)
+    return Sign(cite, job, step, id=hit.id, voice=hit.voice, fields=fields)
+
+
+# ------------------------------------------------------------------------------------------------ recognising
+
+_OUTPUT = re.compile(
+    r"(?:.*\.(?:out|err|stdout|stderr)(?:\.\d+)?|(?:out|err|client|terminal)[\w.-]*|slurm-\d+\S*)", re.I
+)
+_DAEMON = re.compile(
+    r"(?:slurmctld|slurmd|slurmdbd|slurmstepd|kmsg|dmesg|kern|syslog|messages|journal|mcelog|"
+    r"sacct|scontrol|squeue|sinfo|seff|sdiag|env\.|spank|pod|kubectl|events)[\w.-]*",
+    re.I,
+)
+
+
+def is_output_name(name: str) -> bool:
+    """A name of job output: `job.out`, `slurm-17.out`, `x.err`, `out/*`, `client.out`."""
+    base = name.rsplit("/", 1)[-1]
+    if "out" in name.split("/")[:-1]:
+        return True
+    return bool(_OUTPUT.fullmatch(base)) and not is_daemon_name(name)
+
+
+def is_daemon_name(name: str) -> bool:
+    """Whether a file's name says that a daemon or a tool wrote it, not the job."""
+    return bool(_DAEMON.match(name.rsplit("/", 1)[-1]))

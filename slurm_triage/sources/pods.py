@@ -1,0 +1,52 @@
+"""What Kubernetes says of a pod: kubectl describe, get events, get pods, pasted as text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from slurm_triage.case import EvidenceFile
+from slurm_triage.model import Event, Voice
+from slurm_triage.sources import Context
+from slurm_triage.sources._messages import Finder, Keeper, is_output_name, known, matches, node_name, sign
+
+KIND = "kubectl"
+
+_SHAPE = re.compile(
+    r"\s{0,20}(?:Restart Count|Container ID|Image ID|Last State|QoS Class|Controlled By|Tolerations|Node-Selectors):.*|"
+    r"(?:.{0,40}\s)?(?:Normal|Warning)\s{2,20}[A-Z][A-Za-z]{3,40}\s{2,40}\S.*|"
+    r"(?:NAME\s{2,80}READY\s{2,20}STATUS|LAST SEEN\s{2,20}TYPE|\s{0,4}Type\s{2,20}Reason\s{2,30}Age)\b.*|"
+    r"apiVersion: v1|kind: (?:Pod|Event|List)"
+)
+_ON_NODE = re.compile(r"\s{0,4}Node:\s{1,30}(?P<node>[A-Za-z0-9][\w.-]{0,252})(?:/\S{1,64})?\s{0,4}")
+
+
+def recognise(name: str, head: Sequence[str]) -> float:
+    """By the layout of kubectl's output, or by messages of the kubelet."""
+    base = name.rsplit("/", 1)[-1].lower()
+    if is_output_name(name):
+        return 0.0
+    hint = 0.1 if re.match(r"(?:pods?|kubectl|events|k8s|describe)\b", base) else 0.0
+    found = any(known("kubernetes", line) for line in head)
+    if any(_SHAPE.fullmatch(line[:1000]) for line in head):
+        return 0.8 + hint
+    if found:
+        return 0.6 + hint
+    return 0.4 if hint else 0.0
+
+
+def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
+    """A Sign for every line that the catalog knows; the node is the pod's, where the text names it."""
+    keeper = Keeper()
+    node: str | None = None
+    for chunk in Finder(("kubernetes",), extra=("Node:",)).chunks(file):
+        for index, families in chunk.marked.items():
+            text = chunk.texts[index]
+            if place := _ON_NODE.fullmatch(text):
+                node = node_name(place["node"])
+            for signature, fields in matches(families, text):
+                if node and "node" not in fields:
+                    fields["node"] = node
+                keeper.add(chunk.first + index, text, signature.id, Voice.KUBERNETES, fields)
+    for hit in keeper.hits():
+        yield sign(KIND, file, context, hit)

@@ -1,0 +1,65 @@
+"""slurmctld's log: who asked for what, preemption and by whom, time limits, lost nodes; and node reasons (sinfo -R)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from slurm_triage.case import EvidenceFile
+from slurm_triage.model import Event, Voice
+from slurm_triage.sources import Context
+from slurm_triage.sources._catalog import load
+from slurm_triage.sources._messages import Finder, Keeper, is_output_name, known, matches, sign
+
+KIND = "slurmctld_log"
+
+KEEP = 20000
+"""Lines kept of each family from either end: a controller's log speaks of many jobs."""
+
+SEVERAL_WRITERS = frozenset({"node_reason", "ctld_recovered", "ctld_restarted"})
+"""Families whose lines also stand in other files, or in every file of a restart."""
+
+_STAMPED = re.compile(r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?\]? ")
+_REASONS = re.compile(
+    r"\s*(?:NODELIST\W{1,40})?REASON\W{1,40}USER\W{1,40}TIMESTAMP\b.*|Reason: .*|REASON\b.*NODELIST\s*"
+)
+_SHOWN = re.compile(r"(\d{1,12}[_+][\w\[\],%-]{1,60})\((\d{1,12})\)")
+
+
+def recognise(name: str, head: Sequence[str]) -> float:
+    """By lines that only slurmctld writes, or by a list of node reasons; the name alone is worth little."""
+    base = name.rsplit("/", 1)[-1].lower()
+    if is_output_name(name) or any("JobState=" in line or "NodeName=" in line for line in head):
+        return 0.0
+    found = {id for line in head for id in known("slurmctld", line)}
+    stamped = sum(bool(_STAMPED.match(line)) for line in head)
+    hint = 0.1 if base.startswith("slurmctld") else 0.0
+    if found - SEVERAL_WRITERS:
+        return 0.85 + hint
+    if found or any(_REASONS.fullmatch(line) for line in head):
+        return 0.75 + hint
+    return 0.6 if hint and (stamped or not head) else 0.0
+
+
+def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
+    """A Sign for every line that the catalog knows.
+
+    The job of an array task or het component (`1001_4(1005)`) is its raw id; the shown id is the field `shown`.
+    """
+    reason = load("slurmctld").get("node_reason")
+    keeper = Keeper(KEEP)
+    listed = False
+    for chunk in Finder(("slurmctld",)).chunks(file):
+        headers = [i for i, text in enumerate(chunk.texts) if "REASON" in text and _REASONS.fullmatch(text)]
+        listed = listed or bool(headers)
+        for index in range(len(chunk.texts)) if listed else chunk.marked:
+            text = chunk.texts[index]
+            found = matches(chunk.marked.get(index, []), text)
+            if listed and not found and (fields := reason.fields(text)) is not None:
+                found = [(reason, fields)]  # below the header of sinfo -R any words are a reason
+            for signature, fields in found:
+                if shown := _SHOWN.fullmatch(fields.get("id", "")):
+                    fields["shown"] = shown[1]
+                keeper.add(chunk.first + index, text, signature.id, Voice.SLURM, fields)
+    for hit in keeper.hits():
+        yield sign(KIND, file, context, hit)
