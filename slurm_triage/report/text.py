@@ -50,7 +50,7 @@ def _cut_sentence(text: str) -> str:
     if len(text) <= COLUMNS:
         return text
     at = text.rfind(" ", COLUMNS - 18, COLUMNS - 2)
-    return text[: at if at > 0 else COLUMNS - 3].rstrip() + "..."
+    return text[: at if at > 0 else COLUMNS - 3].rstrip(" .,;:") + "..."
 
 
 def wrap(text: str, most: int, first: str = _INDENT, rest: str = "    ") -> list[str]:
@@ -171,8 +171,10 @@ class _Draft:
 def _fit(drafts: Sequence[_Draft], room: int) -> None:
     """Give each section as many items as fit: first the least of all in order of importance, then more, likewise."""
     used = sum(d.cost(0) for d in drafts)
-    for limit in ("least", "most"):
-        for draft in drafts:
+    # A story with a hole is worth less than one quoted line: the timeline grows first.
+    growing = sorted(drafts, key=lambda d: not d.both_ends)
+    for limit, order in (("least", drafts), ("most", growing)):
+        for draft in order:
             wanted = min(getattr(draft, limit), len(draft.items))
             while draft.shown < wanted:
                 grown = used - draft.cost(draft.shown) + draft.cost(draft.shown + 1)
@@ -306,7 +308,7 @@ def _missing(diagnosis: Diagnosis) -> list[list[str]]:
 
 
 def _numbers(numbers: Sequence[tuple[str, str]]) -> list[list[str]]:
-    rows = [(_name(label, 36), words(value) or "n/a") for label, value in numbers]
+    rows = [(_name(label, 44), words(value) or "n/a") for label, value in numbers]
     wide = max((len(label) for label, _ in rows), default=0)
     return [wrap(f"{label:<{wide}}  {value}", 2, _INDENT, " " * 8) for label, value in rows]
 
