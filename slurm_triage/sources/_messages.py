@@ -26,11 +26,14 @@ KEEP = 200
 REMEMBERED = 16 * 1024 * 1024
 """Bytes of line shapes, and of words, that are remembered as holding no hint."""
 
+SAME_MOMENT = 2.0
+"""Seconds by which two times of one line may differ and still be one."""
+
 _DIGITS = b"0123456789"
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 _STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)(?![\d:])")
-_LABEL = re.compile(r"(?:\[(rank|Rank |default)?(\d{1,7})\]:?|\s{0,6}(\d{1,7}): ?)")
+_LABEL = re.compile(r"(?:\[(rank|Rank |default)?(\d{1,7})\]:? ?|\s{0,6}(\d{1,7}):(?: |$))")
 _STEPD = re.compile(r"slurmstepd-([A-Za-z0-9][\w.-]{0,254}): ")
 _NODE = re.compile(r"[A-Za-z0-9][\w.-]{0,254}")
 _JOB = re.compile(r"\d{1,12}(?:[_+]\d{1,9})?")
@@ -82,12 +85,18 @@ def job_and_step(fields: Mapping[str, str]) -> tuple[str | None, str | None]:
 
 
 def stamp_of(text: str, fields: Mapping[str, str], context: Context) -> Stamp | None:
-    """When the message was written: the stamp at the start of the line (it may have milliseconds), else its field."""
+    """When the message was written: its own time, or the stamp at the start of the line.
+
+    Slurm's `CANCELLED AT` has whole seconds and the line's stamp milliseconds, so the stamp is taken where they agree;
+    where they do not, the message was glued behind older text.
+    """
     match = _STAMP.match(text)
     stamp = context.clock.local(match[1]) if match else None
-    if stamp is None and "time" in fields:
-        stamp = context.clock.local(fields["time"].replace("_", "T", 1))
-    return stamp
+    said = context.clock.local(fields["time"].replace("_", "T", 1)) if "time" in fields else None
+    if stamp is None or said is None:
+        return stamp or said
+    apart = stamp.seconds_since(said)
+    return stamp if apart is not None and abs(apart) <= SAME_MOMENT else said
 
 
 # ------------------------------------------------------------------------------------------------ finding lines
@@ -289,7 +298,7 @@ def sign(source: str, file: EvidenceFile, context: Context, hit: Hit, node: str 
 # ------------------------------------------------------------------------------------------------ recognising
 
 _OUTPUT = re.compile(
-    r"(?:.*\.(?:out|err|stdout|stderr)(?:\.\d+)?|(?:out|err|client|terminal)[\w.-]*|slurm-\d+\S*)", re.I
+    r"(?:.*\.(?:out|err|stdout|stderr)(?:\.\d+)?|(?:out|err|client|terminal)(?:[._-].*)?|slurm-\d+\S*)", re.I
 )
 _DAEMON = re.compile(
     r"(?:slurmctld|slurmd|slurmdbd|slurmstepd|kmsg|dmesg|kern|syslog|messages|journal|mcelog|"

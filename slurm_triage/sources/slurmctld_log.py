@@ -23,17 +23,20 @@ _STAMPED = re.compile(r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?\]? ")
 _REASONS = re.compile(
     r"\s*(?:NODELIST\W{1,40})?REASON\W{1,40}USER\W{1,40}TIMESTAMP\b.*|Reason: .*|REASON\b.*NODELIST\s*"
 )
+_NODE_RECORD = re.compile(r"NodeName=(?P<node>[A-Za-z0-9][\w.-]{0,254})\b")
 _SHOWN = re.compile(r"(\d{1,12}[_+][\w\[\],%-]{1,60})\((\d{1,12})\)")
 
 
 def recognise(name: str, head: Sequence[str]) -> float:
     """By lines that only slurmctld writes, or by a list of node reasons; the name alone is worth little."""
     base = name.rsplit("/", 1)[-1].lower()
-    if is_output_name(name) or any("JobState=" in line or "NodeName=" in line for line in head):
+    if is_output_name(name) or any("JobState=" in line for line in head):
         return 0.0
     found = {id for line in head for id in known("slurmctld", line)}
     stamped = sum(bool(_STAMPED.match(line)) for line in head)
     hint = 0.1 if base.startswith("slurmctld") else 0.0
+    if any("NodeName=" in line for line in head):
+        return 0.6 if "node_reason" in found else 0.0  # scontrol show node
     if found - SEVERAL_WRITERS:
         return 0.85 + hint
     if found or any(_REASONS.fullmatch(line) for line in head):
@@ -49,17 +52,22 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
     reason = load("slurmctld").get("node_reason")
     keeper = Keeper(KEEP)
     listed = False
-    for chunk in Finder(("slurmctld",)).chunks(file):
+    node = ""
+    for chunk in Finder(("slurmctld",), extra=("NodeName=",)).chunks(file):
         headers = [i for i, text in enumerate(chunk.texts) if "REASON" in text and _REASONS.fullmatch(text)]
         listed = listed or bool(headers)
         for index in range(len(chunk.texts)) if listed else chunk.marked:
             text = chunk.texts[index]
+            if named := _NODE_RECORD.match(text):
+                node = named["node"]
             found = matches(chunk.marked.get(index, []), text)
             if listed and not found and (fields := reason.fields(text)) is not None:
                 found = [(reason, fields)]  # below the header of sinfo -R any words are a reason
             for signature, fields in found:
                 if shown := _SHOWN.fullmatch(fields.get("id", "")):
                     fields["shown"] = shown[1]
+                if node and signature is reason and "nodes" not in fields:
+                    fields["nodes"] = node  # scontrol show node names it lines above
                 keeper.add(chunk.first + index, text, signature.id, Voice.SLURM, fields)
     for hit in keeper.hits():
         yield sign(KIND, file, context, hit)
