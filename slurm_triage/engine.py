@@ -31,6 +31,11 @@ from slurm_triage.nodeset import expand
 from slurm_triage.rules import all_rules, judge
 
 MOST_EVIDENCE = 12
+LOOKALIKES = (
+    "memcg_oom", "global_oom", "time_limit", "preempted", "cancelled_by_user", "external_signal", "node_fail",
+    "app_segfault", "app_error",
+)  # fmt: skip
+"""What people suspect first: said first under "what this is not"."""
 TELLING = ("kernel_log", "task_exits", "slurmctld_log", "slurmd_log", "kubectl", "job_log", "scontrol_job", "sacct")
 """Sources by how much a line of theirs tells; those not named come last."""
 
@@ -74,7 +79,8 @@ def diagnose_attempt(attempt: Attempt) -> Diagnosis:
     verdicts = tuple(judge(rule, job) for rule in all_rules())
     ranked = rank(verdicts)
     identity = identify(job)
-    ruled_out = tuple(v for v in verdicts if v.strength is Strength.RULED_OUT and _excluding(v))
+    excluded = [v for v in verdicts if v.strength is Strength.RULED_OUT and _excluding(v)]
+    ruled_out = tuple(sorted(excluded, key=lambda v: LOOKALIKES.index(v.cause) if v.cause in LOOKALIKES else 99))
     common = {
         "timeline": timeline(job),
         "numbers": numbers(job),
@@ -189,6 +195,7 @@ def identify(job: Job) -> JobIdentity:
         het_offset=first(lambda r: r.het_offset),
         attempt=attempt.number,
         attempts=attempt.count,
+        uid=_uid(first(lambda r: r.uid), hook.get("SLURM_JOB_UID")),
         user=first(lambda r: r.user) or hook.get("SLURM_JOB_USER"),
         account=first(lambda r: r.account) or hook.get("SLURM_JOB_ACCOUNT"),
         partition=job.limits.partition,
@@ -201,6 +208,12 @@ def identify(job: Job) -> JobIdentity:
         nodes=tuple(_nodes(nodes or hook.get("SLURM_JOB_NODELIST") or hook.get("SLURM_NODELIST"))),
         exit=info,
     )
+
+
+def _uid(recorded: int | None, hook: str | None) -> int | None:
+    if recorded is not None:
+        return recorded
+    return int(hook) if hook and hook.isascii() and hook.isdigit() and len(hook) < 11 else None
 
 
 def _nodes(folded: str | None) -> list[str]:

@@ -8,18 +8,26 @@ from __future__ import annotations
 from functools import cached_property
 
 from slurm_triage.attempts import Attempt
+from slurm_triage.facts._kernel import Kernel
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.cancel import Cancel
+from slurm_triage.facts.distributed import Distributed
 from slurm_triage.facts.exits import Exits
+from slurm_triage.facts.gpu import Gpu
+from slurm_triage.facts.host_hardware import HostHardware
 from slurm_triage.facts.launch import Launch
 from slurm_triage.facts.limits import Limits
 from slurm_triage.facts.log import Log
 from slurm_triage.facts.memory import Memory
+from slurm_triage.facts.network import Network
 from slurm_triage.facts.node import NodeFacts
 from slurm_triage.facts.outcome import Outcome
+from slurm_triage.facts.pods import Pods
 from slurm_triage.facts.program import Program
 from slurm_triage.facts.ranks import Ranks
 from slurm_triage.facts.scheduling import Scheduling
+from slurm_triage.facts.storage import Storage
+from slurm_triage.facts.telling import Telling
 
 
 class Job:
@@ -88,3 +96,43 @@ class Job:
     def outcome(self) -> Outcome:
         """Whether a good state hides anything."""
         return Outcome(self.accounting, self.memory, self.scheduling, self.cancel, self.node, self.log)
+
+    @cached_property
+    def telling(self) -> Telling:
+        """Which of the errors in the job's output counts."""
+        return Telling(self.attempt, self.accounting, self.log, self.program)
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        """Kernel lines, placed in the job's time and nodes."""
+        return Kernel(self.attempt, self.accounting, self.log, self.telling)
+
+    @cached_property
+    def gpu(self) -> Gpu:
+        """GPU errors: Xids, SXids, fabric."""
+        return Gpu(self.attempt, self.log, self.exits, self.telling, self.kernel)
+
+    @cached_property
+    def host(self) -> HostHardware:
+        """Memory and PCIe errors of the host."""
+        return HostHardware(self.attempt, self.log, self.exits, self.node, self.kernel)
+
+    @cached_property
+    def storage(self) -> Storage:
+        """File systems: full, over quota, stale, gone."""
+        return Storage(self.attempt, self.log, self.telling, self.kernel)
+
+    @cached_property
+    def network(self) -> Network:
+        """Links, adapters and failed transfers."""
+        return Network(self.attempt, self.log, self.telling, self.kernel)
+
+    @cached_property
+    def distributed(self) -> Distributed:
+        """What the ranks say of each other."""
+        return Distributed(self.attempt, self.log, self.exits, self.telling)
+
+    @cached_property
+    def pods(self) -> Pods:
+        """What Kubernetes did to a pod."""
+        return Pods(self.attempt, self.log)

@@ -59,6 +59,8 @@ class Exits:
         if shown is None:
             return ExitInfo(shown_by_sacct=text), None
         cite = next(r.cite for r in self.accounting.records if r.exit is not None)
+        if self._ended_by_slurm and shown.code == 0 == shown.signal:
+            return ExitInfo(shown_by_sacct=text, meaning="0:0 says nothing: Slurm itself ended the job"), None
         if shown.signal:
             return ExitInfo(0, shown.signal, None, None, text, signals.meaning(0, shown.signal)), cite
         if shown.code == 0 or shown.minus_128 is False:
@@ -85,7 +87,7 @@ class Exits:
     def _exact(self) -> list[tuple[int, int, int | None, bool | None, Cite]]:
         """(code, signal, raw, core, cite) by witnesses that cannot lose 128, best first."""
         found: list[tuple[int, int, int | None, bool | None, Cite]] = []
-        quiet = self.accounting.state in ("CANCELLED", "TIMEOUT", "PREEMPTED", "NODE_FAIL", "DEADLINE", "REQUEUED")
+        quiet = self._ended_by_slurm
         for hook in self.accounting.hooks:
             text = hook.values.get("SLURM_JOB_EXIT_CODE", "")
             if text.isascii() and text.isdigit():
@@ -104,6 +106,25 @@ class Exits:
         for record in self.accounting.records:
             if record.exit is not None and record.cite.source == "sacct_json" and not (quiet and record.exit.code == 0):
                 found.append((record.exit.code, record.exit.signal, None, None, record.cite))
+        if quiet:
+            found += self._batch_ends()
+        return found
+
+    @property
+    def _ended_by_slurm(self) -> bool:
+        """The job line of such a job says 0:0 in all versions; how the script ended is in its own step only."""
+        return self.accounting.state in ("CANCELLED", "TIMEOUT", "PREEMPTED", "NODE_FAIL", "DEADLINE", "REQUEUED")
+
+    def _batch_ends(self) -> list[tuple[int, int, int | None, bool | None, Cite]]:
+        """How the batch script itself ended: its wait status, else the .batch line of accounting."""
+        found: list[tuple[int, int, int | None, bool | None, Cite]] = []
+        for task in self.tasks:
+            if task.step == "batch":
+                core = task.core_dumped if task.signal else None
+                found.append((task.code, task.signal, task.status, core, task.cite))
+        batch = self.accounting.step("batch")
+        if batch is not None and batch.exit is not None and (batch.exit.signal or batch.exit.minus_128 is False):
+            found.append((batch.exit.code, batch.exit.signal, None, None, batch.cite))
         return found
 
     # ------------------------------------------------------------------------------------------ deaths

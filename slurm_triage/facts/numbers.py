@@ -47,12 +47,12 @@ def numbers(job: Job) -> tuple[tuple[str, str], ...]:
     killed_by_slurm = job.scheduling.preempted.holds or job.scheduling.time_limit.holds or job.cancel.who is not None
     if killed_by_slurm:
         wait = job.limits.kill_wait
-        found.append(("KillWait (SIGTERM to SIGKILL)", span(wait[0]) if wait else "n/a"))
+        found.append(("KillWait, SIGTERM to SIGKILL", span(wait[0]) if wait else "n/a"))
     if job.scheduling.preempted.holds:
         grace = job.limits.grace_time
         found.append(("GraceTime of partition or QOS", span(grace[0]) if grace else "n/a"))
     if killed_by_slurm:
-        found.append(("seen from first SIGTERM to the last task's end", span(seen_window(job))))
+        found.append(("seen from SIGTERM to the last end", span(seen_window(job))))
     return tuple(found)
 
 

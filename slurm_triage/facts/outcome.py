@@ -34,6 +34,14 @@ class Outcome:
         self.log = log
 
     @cached_property
+    def ended_well(self) -> Fact:
+        """The state is COMPLETED, or only a left-over PREEMPTED of the earlier attempt hides that it is."""
+        mistake = self.scheduling.preempted_by_mistake
+        if mistake.holds:
+            return true("the attempt ended well", mistake.cites)
+        return self.accounting.ended_well
+
+    @cached_property
     def all_steps_fine(self) -> Fact:
         """Every step that accounting lists is COMPLETED with 0."""
         says = "every step ended with 0"

@@ -29,6 +29,7 @@ OWN_FAULT = (
     signals.SIGSYS,
     signals.SIGTRAP,
 )
+SENT = (signals.SIGHUP, signals.SIGINT, signals.SIGQUIT, signals.SIGUSR1, signals.SIGUSR2, signals.SIGALRM)
 ERROR_LINES = (
     "python_exception", "python_traceback", "usage_error", "file_not_found", "glibc_abort", "assertion_failed",
     "fortran_runtime", "module_not_found", "shared_library_missing", "glibc_not_found", "workflow_error", "mpi_abort",
@@ -145,6 +146,11 @@ class Program:
         return false(says, f"the job {info.meaning}", [cite] if cite else [])
 
     @cached_property
+    def foreign_signal(self) -> Fact:
+        """A task or the script died of a signal that somebody sends (HUP, INT, QUIT, USR1, USR2, ALRM): no fault."""
+        return self.exits.killed_by(*SENT)
+
+    @cached_property
     def nothing_else_seen(self) -> Fact:
         """The exit is exact, the output was read, and neither a signal nor a cancel message stands in the way."""
         says = "the exit was the program's own: exact code, output read, no signal and no cancellation"
@@ -170,6 +176,7 @@ class Program:
             read,
             steps,
             negation("no SIGKILL or SIGTERM ended it", self.ended_by_kill_signal),
+            negation("nobody sent it another signal", self.foreign_signal),
             negation("slurmstepd printed no cancellation", self.cancel.cancel_message),
         )
 

@@ -170,6 +170,9 @@ class Scheduling:
             started = [r.cite for r in self.accounting.records if r.start is not None]
             if started or final is not None:
                 return false(says, "the job started", started or ([final] if final else []))
+        reasons = [v.cites.get("Reason", v.cite) for v in self.accounting.all_views if v.values.get("Reason")]
+        if reasons:
+            return false(says, "slurmctld gives another reason", reasons[:1])
         return unknown(
             says,
             "the job's Reason was not seen",

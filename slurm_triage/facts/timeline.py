@@ -80,7 +80,7 @@ def _ends(tasks: tuple[TaskExit, ...]) -> list[Moment]:
     found = []
     for (step, _), members in groups.items():
         first = members[0]
-        ranks = ",".join(str(t.rank) for t in members[:6]) + ("..." if len(members) > 6 else "")
+        ranks = ",".join(map(str, sorted(t.rank for t in members)[:6])) + ("..." if len(members) > 6 else "")
         how = f"died of {signals.name(first.signal)}" if first.signal else f"exited with code {first.code}"
         who = "batch script" if step == "batch" else f"step {step} rank {ranks}"
         found.append(Moment(first.at, f"{who} {how}", first.cite))

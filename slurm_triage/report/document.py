@@ -67,6 +67,7 @@ def ruled_out_by(verdict: Verdict) -> tuple[str, tuple[Cite, ...]]:
         for c in verdict.conditions
         if (c.role is Role.REFUTE and c.fact.holds is True) or (c.role is Role.REQUIRE and c.fact.holds is False)
     ] or [c for c in verdict.conditions if c.role is Role.CONFIRM and c.fact.holds is False]
+    against.sort(key=lambda c: (not c.fact.cites, c.role is not Role.REFUTE))  # what a line says comes first
     because = "; ".join(dict.fromkeys(_decided(c) for c in against))
     cites = tuple(dict.fromkeys(cite for c in against for cite in c.fact.cites))
     return because or verdict.summary or "no reason was given", cites

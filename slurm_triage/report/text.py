@@ -17,6 +17,7 @@ from typing import Any
 import jinja2
 from jinja2.sandbox import SandboxedEnvironment
 
+from slurm_triage.causes import title
 from slurm_triage.clock import show
 from slurm_triage.model import Cite, Coverage, Diagnosis, ExitInfo, JobIdentity, Moment, Stamp
 from slurm_triage.nodeset import fold
@@ -191,11 +192,10 @@ def _place(cite: Cite, most: int = 40) -> str:
 
 
 def verdict(diagnosis: Diagnosis) -> str:
-    """The verdict in one line: cause, how sure, who has to act, and as much of the summary as fits."""
+    """The verdict in one line: what it was, how sure that is, who has to act."""
     sure = strength(diagnosis.strength)
-    cause = cut(words(diagnosis.cause), 32) or "unknown"
-    head = f"VERDICT {cause}{f' ({sure})' if sure != 'unknown' else ''}, owner: {diagnosis.owner.value}."
-    return _cut_sentence(f"{head} {words(diagnosis.summary)}".rstrip())
+    what = cut(words(title(diagnosis.cause)), 40) or "cause not known"
+    return cut(f"VERDICT {what}{f' ({sure})' if sure != 'unknown' else ''}, owner: {diagnosis.owner.value}")
 
 
 def _exit(info: ExitInfo) -> str:
@@ -281,7 +281,7 @@ def _excluded(diagnosis: Diagnosis) -> list[list[str]]:
     for verdict in diagnosis.ruled_out:
         because, cites = ruled_out_by(verdict)
         place = f" ({_place(cites[0])})" if cites else ""
-        lines = wrap(f"- not {_name(verdict.cause, 32)}: {cut(words(because), 180 - len(place))}{place}", 3)
+        lines = wrap(f"- not {_name(title(verdict.cause), 40)}: {cut(words(because), 180 - len(place))}{place}", 3)
         items.append(lines)
     return items
 
@@ -356,7 +356,7 @@ def _command(diagnosis: Diagnosis) -> list[str]:
         return [_INDENT + "(not shown: it does not fit on this page; see --format json)"]
     job = diagnosis.job.shown_id or diagnosis.job.job_id or ""
     if re.fullmatch(r"[0-9][0-9_+]{0,30}", job):
-        return [f"{_INDENT}slurm-triage diagnose {job} --format json"]
+        return [f"{_INDENT}sacct -D -j {job} -o JobID,State,ExitCode,Start,End,NodeList"]
     return []
 
 
@@ -405,7 +405,7 @@ def _lay_out(diagnosis: Diagnosis, room: int) -> dict[str, Any]:
     actions = [text for text in (words(a.text) for a in diagnosis.actions) if text]
     first_action = f"TO DO   {actions[0] if actions else _without_action(diagnosis)}"
     happened: list[list[str]] = []
-    if line.endswith("...") and summary:
+    if summary:
         happened.append(wrap(summary, 4, _INDENT, _INDENT))
     if diagnosis.first_failure is not None:
         first = diagnosis.first_failure
@@ -426,7 +426,7 @@ def _lay_out(diagnosis: Diagnosis, room: int) -> dict[str, Any]:
     title = "What to do" if len(todo) == len(actions) else "What else to do"
     moments = _timeline(job, diagnosis.timeline, clock)
     drafts = [
-        _Draft("happened", "What happened", happened, 3, 6),
+        _Draft("happened", f"What happened ({_name(diagnosis.cause, 32)})", happened, 3, 6),
         _Draft("parts", "Parts", _parts(diagnosis.parts), 3, 12),
         _Draft("evidence", "Evidence", _evidence(diagnosis, clock), 2, 6),
         _Draft("timeline", f"Timeline{day}{zone}{since}", moments, 5, 8 if len(moments) <= 8 else 7, both_ends=True),

@@ -47,14 +47,8 @@ def ask(job: Job) -> str:
 def own_limit_advice(job: Job) -> Iterator[Action]:
     """More memory only where the job's own limit is proven; else look first."""
     if job.memory.own_limit_hit.holds:
-        yield action(
-            "Ask for more memory (--mem or --mem-per-cpu) or use less per rank; first check whether the use grows "
-            "without end, more memory then only delays the kill.",
-            ask(job),
-        )
+        yield action("Ask for more memory (--mem or --mem-per-cpu), or use less per rank.", ask(job))
+        yield action("First check whether the use grows without end: more memory then only delays the kill.")
     else:
-        yield action(
-            "Find out whose memory ran out (the job's limit or the node) before you change the request: "
-            "the node's kernel log says it.",
-            ask(job),
-        )
+        yield action("Find out whose memory ran out: the job's own limit or the node.", ask(job))
+        yield action("The node's kernel log says it; change the request only after that.")

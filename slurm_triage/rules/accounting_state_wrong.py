@@ -27,6 +27,6 @@ def accounting_state_wrong(job: Job) -> Said:
     yield summary("A step of the job failed, but the script went on to exit 0, so the job counts as COMPLETED.")
     job_id = job.attempt.job_id or "JOBID"
     yield action(
-        "Look at the failed step and make the script stop on errors (set -e, or check srun's exit code).",
+        "Look at the failed step; make the script stop on errors (set -e).",
         f"sacct -j {job_id} -o JobID,JobName,State,ExitCode",
     )

@@ -29,11 +29,12 @@ def admin_requeue(job: Job) -> Said:
     yield refute(job.launch.held_after_launch)
     yield refute(job.launch.prolog_message)
     yield refute(job.launch.never_ran)
+    yield refute(scheduling.preempted_by_mistake)
     yield owner(Owner.USER if by_itself else Owner.ADMIN)
     yield when(job.attempt.end)
     who = "the job's own script" if by_itself else "an operator or a script"
     yield summary(f"The attempt was ended by a requeue that {who} asked for, not by a failure.")
-    yield action("Nothing has to be repaired; the job runs again (or waits held).", _show(job))
+    yield action("Nothing to repair: the job runs again, or waits held.", _show(job))
 
 
 def _show(job: Job) -> str:

@@ -27,6 +27,5 @@ def app_segfault(job: Job) -> Said:
     yield from crash(job, signals.SIGSEGV, *HANDLERS)
     yield owner(Owner.USER)
     yield summary(f"A process of the job died of a segmentation fault{where(job, signals.SIGSEGV)}.")
-    yield action(
-        "Get a stack of the first rank that crashed (core file, or run it under gdb) and check for mixed library builds."
-    )
+    yield action("Get a stack of the first process that crashed (core file or gdb).")
+    yield action("Check for mixed builds of libraries and compilers.")

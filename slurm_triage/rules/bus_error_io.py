@@ -24,7 +24,5 @@ def bus_error_io(job: Job) -> Said:
     yield from crash(job, signals.SIGBUS, "sigbus_text")
     yield owner(Owner.USER)
     yield summary(f"A process of the job died of a bus error{where(job, signals.SIGBUS)}.")
-    yield action(
-        "Check the mapped file (truncated, replaced, quota) and the space in /dev/shm of that node.", "df -h /dev/shm"
-    )
+    yield action("Check the mapped file (truncated, replaced, quota) and /dev/shm.", "df -h /dev/shm")
     yield note("A full /dev/shm gives the same signal and no kernel line: `df -h /dev/shm` inside the job would tell.")

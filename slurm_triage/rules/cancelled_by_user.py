@@ -1,7 +1,7 @@
 """Rule: cancelled or signalled with scancel."""
 
 from slurm_triage.facts import Job
-from slurm_triage.facts._logic import any_of
+from slurm_triage.facts._logic import any_of, negation
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support, when
 
@@ -27,6 +27,8 @@ def cancelled_by_user(job: Job) -> Said:
         cancel.by_state, cancel.request_logged, cancel.step_cancelled, cancel.cancel_message, cancel.state_cancelled,
     )  # fmt: skip
     yield require(somebody)
+    if job.attempt.started is False:  # it may have been cancelled only because it could never start
+        yield require(negation("no dependency kept it from starting", job.scheduling.dependency_never))
     yield confirm(cancel.by_state)
     yield confirm(cancel.request_logged)
     yield confirm(cancel.step_cancelled)
@@ -55,7 +57,7 @@ def cancelled_by_user(job: Job) -> Said:
     yield summary(f"{what} was cancelled or signalled with scancel{name} ({role}){never}.")
     job_id = job.attempt.job_id or "JOBID"
     yield action(
-        "If nobody remembers the scancel: look for a workflow tool or a script of yours that calls it."
+        "If you did not do it: look for a workflow tool that calls scancel."
         if cancel.by_owner is not False
         else "Ask the administrators why they cancelled it.",
         f"sacct -D -j {job_id} -o JobID,State%30,ExitCode,Start,End",

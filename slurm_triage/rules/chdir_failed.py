@@ -28,4 +28,4 @@ def chdir_failed(job: Job) -> Said:
     path = job.accounting.first(lambda r: r.work_dir)
     where = f" {path}" if path else ""
     yield summary(f"The working directory{where} was not there on the node; the job ran in /tmp and failed.")
-    yield action("Create the directory, or submit from (or --chdir to) one that the compute nodes can see.")
+    yield action("Use a working directory that exists on the compute nodes (--chdir).")

@@ -27,4 +27,5 @@ def command_not_found(job: Job) -> Said:
     what = next((s.fields["path"] for s in job.launch.execve("No such file") if s.fields.get("path")), None)
     what = what or next((s.fields["command"] for s in job.log.of("command_not_found") if s.fields.get("command")), None)
     yield summary(f"A program was not found on the node{f': {what}' if what else ''}.")
-    yield action("Load the module or correct the path in the batch script; check that the file exists on that node.")
+    yield action("Load the module or correct the path in the batch script.")
+    yield action("Check that the file exists on that node.")

@@ -22,4 +22,4 @@ def deadline(job: Job) -> Said:
     yield owner(Owner.USER)
     yield when(job.attempt.end)
     yield summary("Slurm removed the job: it could no longer end before its --deadline.")
-    yield action("Set a later --deadline or a shorter --time, and look at why the job had to wait.")
+    yield action("Set a later --deadline or a shorter --time; see why it had to wait.")

@@ -26,4 +26,4 @@ def exec_format(job: Job) -> Said:
     yield owner(Owner.USER)
     what = next((s.fields["path"] for s in job.launch.execve("Exec format error") if s.fields.get("path")), None)
     yield summary(f"A file is not a program for this machine{f': {what}' if what else ''}.")
-    yield action("Compare `file PROGRAM` with `uname -m` on the node and use a build for that architecture.")
+    yield action("Use a build for this node: compare `file PROGRAM` with `uname -m`.")

@@ -26,4 +26,4 @@ def exec_permission(job: Job) -> Said:
     yield owner(Owner.USER)
     what = next((s.fields["path"] for s in job.launch.execve("Permission denied") if s.fields.get("path")), None)
     yield summary(f"A file could not be executed (permission denied){f': {what}' if what else ''}.")
-    yield action("Set the execute bit (chmod u+x FILE) or call its interpreter explicitly.")
+    yield action("Set the execute bit (chmod u+x FILE) or call its interpreter.")

@@ -42,4 +42,5 @@ def external_signal(job: Job) -> Said:
     yield refute(job.node.lost)
     yield owner(Owner.UNKNOWN)
     yield summary("A process of the job got SIGKILL or SIGTERM, and nothing that Slurm or the kernel did explains it.")
-    yield action("Look for kill, pkill and timeout in the job's own scripts, and at the node's journal of that moment.")
+    yield action("Look for kill, pkill and timeout in the job's own scripts.")
+    yield action("Ask for the node's journal of that moment (systemd-oomd, earlyoom, an administrator).")

@@ -40,13 +40,14 @@ def global_oom(job: Job) -> Said:
             f"The whole node was out of memory and the kernel killed {victim(job)} of this job ({use}); "
             "another user's processes held most of the memory."
         )
-        yield action("Find the process that filled the node and constrain memory per job (ConstrainRAMSpace=yes).")
+        yield action("Find the process that filled the node; constrain memory per job.")
+        yield action("ConstrainRAMSpace=yes in cgroup.conf and memory as a consumable resource keep jobs apart.")
         yield action("As the job's owner: submit again, the job itself did nothing wrong.", ask(job))
     elif innocent is False:
         yield owner(Owner.USER)
         yield summary(f"The whole node was out of memory; this job's own user held the most ({use}).")
-        yield action("Ask for the memory that the job really uses, or use less: the node has no more.", ask(job))
+        yield action("Use less memory, or more nodes: this node has no more.", ask(job))
     else:
         yield owner(Owner.ADMIN if far_below else Owner.UNKNOWN)
         yield summary(f"The whole node was out of memory and the kernel killed {victim(job)} of this job ({use}).")
-        yield action("Look at the kernel's task list of that moment: who held the memory decides who acts.", ask(job))
+        yield action("See in the kernel's task list who held the memory: they have to act.", ask(job))

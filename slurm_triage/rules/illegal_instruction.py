@@ -24,4 +24,4 @@ def illegal_instruction(job: Job) -> Said:
     yield refute(job.log.has("a library stopped itself with a trap instruction", "tcl_fork_bug"))
     yield owner(Owner.USER)
     yield summary(f"A process of the job died of an illegal instruction{where(job, signals.SIGILL)}.")
-    yield action("Use a build that fits this node's CPU, or keep the job to nodes that fit the build.", "lscpu")
+    yield action("Use a build for this node's CPU, or nodes that fit the build.", "lscpu")

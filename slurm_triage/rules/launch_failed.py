@@ -27,6 +27,6 @@ def launch_failed(job: Job) -> Said:
     yield owner(Owner.USER if busy.holds else Owner.ADMIN)
     yield summary("Slurm could not launch the job or a step of it.")
     if busy.holds:
-        yield action("A step inside another step needs `srun --overlap`, or start fewer steps at a time.")
+        yield action("Use `srun --overlap` for a step in a step, or start fewer at a time.")
     else:
         yield action("Read slurmd's log on the batch host for the time of the launch.", "sinfo -R")

@@ -28,4 +28,5 @@ def malloc_failure(job: Job) -> Said:
     yield refute(job.memory.oom_killed)
     yield owner(Owner.USER)
     yield summary("A request for memory was refused inside the program; no OOM killer was involved.")
-    yield action("Compare the size in the message with `ulimit -v` inside the job and with the data's real size.")
+    yield action("Compare the size asked for with `ulimit -v` inside the job.")
+    yield action("Check the sizes that lead to it: array shapes, file lengths, a wrong unit.")

@@ -32,5 +32,5 @@ def memcg_oom_child_only(job: Job) -> Said:
         f"{victim(job)} was killed at the memory limit ({use_and_limit(job)}), but the job went on: "
         "its results may be incomplete."
     )
-    yield action("Do not trust the results yet: find what the killed process should have produced.", ask(job))
+    yield action("Do not trust the results yet: see what the killed process left out.", ask(job))
     yield from own_limit_advice(job)

@@ -18,9 +18,9 @@ def no_failure(job: Job) -> Said:
 
     What this is not: a promise that the results are right.
     """
-    yield require(job.accounting.ended_well)
-    yield confirm(all_of("it ended well and hides nothing", job.accounting.ended_well, job.outcome.nothing_hidden))
-    yield support(job.accounting.ended_well)
+    yield require(job.outcome.ended_well)
+    yield confirm(all_of("it ended well and hides nothing", job.outcome.ended_well, job.outcome.nothing_hidden))
+    yield support(job.outcome.ended_well)
     yield refute(job.memory.oom_killed)
     yield refute(job.program.step_failed_unseen)
     yield refute(job.scheduling.preempted)

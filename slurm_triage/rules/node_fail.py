@@ -30,7 +30,7 @@ def node_fail(job: Job) -> Said:
     names = ", ".join(job.node.names) or "a node"
     yield summary(f"Slurm lost {names} while the job ran.")
     yield action(
-        "Find out why the node went away (console, kernel log, reason in sinfo) before it takes new jobs.",
+        "Find out why the node went away before it takes new jobs.",
         f"scontrol show node {job.node.names[0]}" if job.node.names else "sinfo -R",
     )
     yield action("As the job's owner: submit again, without that node until it is explained.")

@@ -30,5 +30,5 @@ def oom_numa_cpuset(job: Job) -> Said:
         f"Memory ran out within the NUMA nodes that the process may use ({what}); {victim(job)} was killed "
         "while other memory of the node may have been free."
     )
-    yield action("Find who binds the memory (srun --mem-bind, numactl, cpuset of the container) and loosen it.")
+    yield action("Find what binds the memory (--mem-bind, numactl, cpuset); loosen it.")
     yield action("More --mem does not help here.", "numactl --hardware")

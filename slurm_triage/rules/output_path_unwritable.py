@@ -28,4 +28,4 @@ def output_path_unwritable(job: Job) -> Said:
     yield when(job.attempt.start)
     path = job.accounting.first(lambda r: r.stdout)
     yield summary(f"The job's output file could not be opened{f' ({path})' if path else ''}; the program never ran.")
-    yield action("Create the output directory (or correct --output/--error) and submit again.")
+    yield action("Create the output directory or correct --output, then submit again.")

@@ -27,4 +27,4 @@ def preempt_suspend(job: Job) -> Said:
     yield owner(Owner.SCHEDULER)
     pause = job.accounting.first(lambda r: r.suspended)
     yield summary(f"The job was suspended for {span(pause)} and failed by itself after that.")
-    yield action("Compare the pause with the program's own timeouts; ask whether the partition suspends jobs.")
+    yield action("Compare the pause with the program's own timeouts.")

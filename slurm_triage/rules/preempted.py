@@ -36,7 +36,7 @@ def preempted(job: Job) -> Said:
     how = f" (PreemptMode {mode[0]})" if mode and mode[0] != "OFF" else ""
     yield summary(f"Slurm preempted the job{whom}{how}; {_window(job)}.")
     yield action(
-        "Nothing is broken: let it run again, and save state on SIGTERM so that a preemption costs little.",
+        "Nothing is broken: let it run again; save state on SIGTERM.",
         f"scontrol show job {job.attempt.job_id or 'JOBID'}",
     )
     yield action("To avoid preemption, ask which partitions or QOS are not preemptable.")

@@ -31,7 +31,7 @@ def time_limit(job: Job) -> Said:
     yield summary(f"Slurm ended the job at its time limit (ran {span(elapsed)}, limit {span(job.limits.time_limit)}).")
     job_id = job.attempt.job_id or "JOBID"
     yield action(
-        "Look whether it still made progress before the end: if yes, plan for more time or save state before the "
-        "limit; if no, it hung and more time does not help.",
+        "See in the output whether it still made progress before the end.",
         f"sacct -j {job_id} -o JobID,Elapsed,Timelimit,TotalCPU,State",
     )
+    yield action("If it did: save state before the limit (--signal), or plan for a longer run. If not, it hung.")

@@ -24,4 +24,4 @@ def unkillable_step(job: Job) -> Said:
     yield support(job.node.reason_down)
     yield owner(Owner.ADMIN)
     yield summary("Processes of the job did not die after SIGKILL; Slurm drains the node for that.")
-    yield action("Find what they waited for (D state, hung task lines in the kernel log), then resume the node.")
+    yield action("Find what they waited for (hung task lines), then resume the node.")

@@ -30,4 +30,5 @@ def warning_signal_unhandled(job: Job) -> Said:
     yield owner(Owner.USER)
     name = signals.name(numbers[0]) if wanted else "a user signal (USR1 or USR2)"
     yield summary(f"The program died of {name}, the warning ahead of the time limit, because it does not handle it.")
-    yield action("Handle the signal in the program, or let only the batch shell get it: --signal=B:USR1@60.")
+    yield action("Handle the signal in the program, or signal the batch shell only.")
+    yield action("--signal=B:USR1@60 sends it to the batch shell alone.")

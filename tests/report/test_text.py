@@ -51,7 +51,8 @@ def section(lines: list[str], title: str) -> list[str]:
 
 def test_oom() -> None:
     lines = check(render(OOM))
-    assert lines[0].startswith("VERDICT memcg_oom (confirmed), owner: user. The job reached its own")
+    assert lines[0] == "VERDICT killed at a memory limit (confirmed), owner: user"
+    assert "What happened (memcg_oom)" in lines
     assert lines[1] == "TO DO   Ask for more memory: try 120 MiB."
     page = "\n".join(lines)
     assert "Job 1088 on cluster mini, attempt 1 of 1, user user1" in page
@@ -66,7 +67,8 @@ def test_oom() -> None:
     quoted = " ".join(line.removeprefix("      | ") for line in evidence[1:4])
     assert quoted == KILLED.text
     assert (
-        "not global_oom: the kernel names the job's own cgroup (kmsg.txt:86)" in section(lines, "What this is not")[0]
+        "not the whole node ran out of memory: the kernel names the job's own cgroup (kmsg.txt:86)"
+        in section(lines, "What this is not")[0]
     )
     missing = section(lines, "What we could not see")
     assert "    would settle: how much the job wanted" in missing
@@ -77,7 +79,7 @@ def test_oom() -> None:
 
 def test_preemption_with_grace() -> None:
     lines = check(render(PREEMPTED))
-    assert lines[0].startswith("VERDICT preempted (confirmed), owner: scheduler.")
+    assert lines[0] == "VERDICT preempted for another job (confirmed), owner: scheduler"
     page = "\n".join(lines)
     assert 'name "{{ 7*7 }}{% raw %}"' in page
     assert "49" not in page.replace("1119", "")
@@ -93,7 +95,7 @@ def test_preemption_with_grace() -> None:
 
 def test_unknown() -> None:
     lines = check(render(UNKNOWN))
-    assert lines[0].startswith("VERDICT unknown, owner: unknown.")
+    assert lines[0] == "VERDICT cause not known, owner: unknown"
     assert "confirmed" not in lines[0]
     assert lines[1] == "TO DO   Find out first: dmesg -T on c1"
     page = "\n".join(lines)

@@ -1,0 +1,140 @@
+"""The host's hardware: memory errors (EDAC, MCE, GHES, rasdaemon) and PCIe errors (AER, DPC)."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from slurm_triage import signals
+from slurm_triage.attempts import Attempt
+from slurm_triage.facts._kernel import Kernel, Witness
+from slurm_triage.facts._logic import any_of, true, unknown
+from slurm_triage.facts.exits import Exits
+from slurm_triage.facts.log import Log
+from slurm_triage.facts.node import NodeFacts
+from slurm_triage.model import Fact, Sign
+
+VALID, UNCORRECTED = 1 << 63, 1 << 61
+"""Bits of MCi_STATUS (Intel SDM vol. 3, chapter 17; AMD APM vol. 2, chapter 9)."""
+
+LOST_DEVICE = ("Surprise Down Error", "SDES")
+
+
+class HostHardware:
+    """What the kernel reports of memory and PCIe."""
+
+    def __init__(self, attempt: Attempt, log: Log, exits: Exits, node: NodeFacts, kernel: Kernel) -> None:
+        self.attempt = attempt
+        self.log = log
+        self.exits = exits
+        self.node = node
+        self.kernel = kernel
+
+    # ------------------------------------------------------------------------------------------ memory
+
+    @cached_property
+    def uncorrected(self) -> tuple[Witness, ...]:
+        """Lines that report lost data in the host's memory (or an uncorrected machine check)."""
+        found = self.kernel.of("edac", where=lambda s: s.fields.get("type") == "UE")
+        found += self.kernel.of(
+            "memory_failure", where=lambda s: "comm" in s.fields or s.fields.get("page") is not None
+        )
+        found += self.kernel.of("mce", where=lambda s: "addr" in s.fields or _uncorrected(s))
+        found += self.kernel.of("rasdaemon", where=lambda s: s.fields.get("type") in ("Uncorrected", "Fatal"))
+        return found + self._ghes("memory error")
+
+    @cached_property
+    def corrected(self) -> tuple[Witness, ...]:
+        """Lines that report corrected errors of the host's memory."""
+        found = self.kernel.of("edac", where=lambda s: s.fields.get("type") == "CE")
+        found += self.kernel.of("rasdaemon", where=lambda s: s.fields.get("type") == "Corrected")
+        return found + self.kernel.of("mce", where=lambda s: "logged" in s.cite.text)
+
+    def _ghes(self, section: str) -> tuple[Witness, ...]:
+        """Firmware's reports with the severity fatal or recoverable that have a section of this type."""
+        bad = {
+            (w.sign.cite.file, w.sign.fields.get("n"))
+            for w in self.kernel.of("ghes", where=lambda s: s.fields.get("sev") in ("fatal", "recoverable"))
+        }
+        return self.kernel.of(
+            "ghes",
+            where=lambda s: (
+                s.fields.get("key") == "section_type"
+                and s.fields.get("val", "").strip().lower().startswith(section)
+                and (s.cite.file, s.fields.get("n")) in bad
+            ),
+        )
+
+    @cached_property
+    def memory_felt(self) -> Fact:
+        """A process died of SIGBUS, or the node went away."""
+        says = "a process died of a bus error, or the node was lost"
+        return any_of(says, self.exits.killed_by(signals.SIGBUS), self.node.lost)
+
+    @cached_property
+    def nothing_else(self) -> Fact:
+        """The evidence holds nothing but the kernel log, and that nothing but corrected errors: the question is then
+        what those lines mean, not why a job died."""
+        says = "the evidence holds nothing else that could explain a failure"
+        own = {w.sign.id for w in self.corrected} | {"mce", "edac", "ghes", "thermal_throttle", "kernel_boot"}
+        others = [s for s in self.log.signs if s.id not in own and not s.id.startswith("log_")]
+        if others or self.attempt.records or self.log.read:
+            return unknown(says, "there is other evidence of how the job ended", self.log.how)
+        return true(says, [w.sign for w in self.corrected[:1]])
+
+    # ------------------------------------------------------------------------------------------ PCIe
+
+    @cached_property
+    def pcie_lost(self) -> tuple[Witness, ...]:
+        """AER lines that mean the end of a device: fatal, surprise down, cut off, not recovered."""
+        return self.kernel.of("aer", where=_lost_device, lasting=True) + self._completion_timeouts
+
+    @cached_property
+    def _completion_timeouts(self) -> tuple[Witness, ...]:
+        return self.kernel.of("aer", where=lambda s: s.fields.get("error", "") in ("CmpltTO", "Completion Timeout"))
+
+    @cached_property
+    def pcie_uncorrected(self) -> tuple[Witness, ...]:
+        """All uncorrected PCIe errors, non-fatal ones and firmware's reports too."""
+        nonfatal = self.kernel.of("aer", where=lambda s: s.fields.get("sev", "").startswith("Uncorrect"))
+        return self.pcie_lost + nonfatal + self._ghes("pcie error")
+
+    @cached_property
+    def bus_failed(self) -> Fact:
+        """A PCIe device could not be reached any more, as AER says: GPU faults after it are its consequence."""
+        says = "the PCIe link of a device failed"
+        return self.kernel.seen(says, self.pcie_lost)
+
+    # ------------------------------------------------------------------------------------------ one bad node
+
+    @cached_property
+    def unlike_faults(self) -> Fact:
+        """Tasks on one node died of two different faults, and no task of another node did."""
+        says = "tasks of one node died of different faults, and none elsewhere"
+        faults = (signals.SIGSEGV, signals.SIGILL, signals.SIGBUS, signals.SIGFPE)
+        by_node: dict[str, set[int]] = {}
+        cites = []
+        for death in self.exits.deaths:
+            if death.signal in faults and death.node and death.witness in ("status", "slurm"):
+                by_node.setdefault(death.node, set()).add(death.signal)
+                cites.append(death.cite)
+        if len(by_node) == 1 and len(next(iter(by_node.values()))) > 1:
+            return true(says, cites)
+        return unknown(says, "no such pattern was seen", "sacct -N NODE -s F,NF: do other programs fail there too?")
+
+
+def _uncorrected(sign: Sign) -> bool:
+    """Whether the bank's status has the bits VALID and UNCORRECTED."""
+    text = sign.fields.get("status", "")
+    try:
+        status = int(text, 16)
+    except ValueError:
+        return False
+    return bool(status & VALID and status & UNCORRECTED)
+
+
+def _lost_device(sign: Sign) -> bool:
+    fields = sign.fields
+    if "(Fatal)" in fields.get("sev", "") or fields.get("error", "") in LOST_DEVICE:
+        return True
+    result = fields.get("result", "")
+    return "DPC: containment" in sign.cite.text or "recovery failed" in result or result.startswith("can't recover")

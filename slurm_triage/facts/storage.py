@@ -1,0 +1,146 @@
+"""File systems: full, over quota, stale, gone."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+
+from slurm_triage.attempts import Attempt
+from slurm_triage.facts._kernel import Kernel, Witness
+from slurm_triage.facts._logic import any_of, true, unknown
+from slurm_triage.facts.log import Log
+from slurm_triage.facts.telling import Telling
+from slurm_triage.model import Fact, Sign
+
+NODE_LOCAL = re.compile(
+    r"/(?:tmp|var|dev|run|local|localscratch|scratch_local|local_scratch|ssd|nvme|raid|mnt/(?:ssd|nvme|local)\w*)(?:/|$)"
+)
+"""Paths that are by convention on the node itself (Filesystem Hierarchy Standard, and usual names of local disks)."""
+
+PERSONAL = re.compile(r"/(?:home|users?|u|project|projects|work|group|groups|gpfs|lustre|nfs|beegfs)\d?(?:/|$)")
+"""Paths that are by convention shared, with a quota for each user or project."""
+
+DF_ROW = re.compile(r"(?P<device>\S{1,200})\s+(?:[\d.]+[KMGTP]?i?B?\s+){3}(?P<use>\d{1,3})%\s+(?P<mount>/\S{0,200})")
+"""A row of df, with or without -h."""
+
+IO_KIN = ("io_error", "lustre_error_text", "stale_file_handle", "read_only_fs", "sigbus_text")
+FULL = 98
+"""Per cent of use at which a file system has no room for a program any more (ext4 keeps 5 % for root, df counts it)."""
+
+
+class Storage:
+    """What programs and the kernel say of file systems."""
+
+    def __init__(self, attempt: Attempt, log: Log, telling: Telling, kernel: Kernel) -> None:
+        self.attempt = attempt
+        self.log = log
+        self.telling = telling
+        self.kernel = kernel
+
+    # ------------------------------------------------------------------------------------------ room
+
+    @cached_property
+    def no_room(self) -> tuple[Sign, ...]:
+        """Lines that say ENOSPC and mean a file system, not shared memory."""
+        shm = {(s.cite.file, s.cite.line) for s in self.log.of("shm_too_small")}
+        found = [s for s in self.log.of("no_space") if (s.cite.file, s.cite.line) not in shm]
+        return tuple(s for s in found if not s.fields.get("path", "").startswith("/dev/shm"))
+
+    @cached_property
+    def full_shared(self) -> Fact:
+        """What is full is a shared or personal file system: by the path in the message, or by a row of df."""
+        says = "the file system that is full is a shared or personal one"
+        named = [s for s in self.no_room if PERSONAL.match(s.fields.get("path", ""))]
+        if named:
+            return true(says, named)
+        rows = [sign for sign, device, mount in self._df if ":" in device or PERSONAL.match(mount)]
+        local = [sign for sign, device, mount in self._df if device.startswith("/dev/") or NODE_LOCAL.match(mount)]
+        if self.no_room and rows and not local:
+            return true(says, [*rows, self.no_room[-1]])
+        return unknown(
+            says, "the message does not say where", "df -h and the quota of the paths that the job writes to"
+        )
+
+    @cached_property
+    def full_local(self) -> Fact:
+        """What is full is a file system of the node itself, by the path in the message or by a row of df."""
+        says = "the file system that is full is one of the node"
+        named = [s for s in self.no_room if NODE_LOCAL.match(s.fields.get("path", ""))]
+        rows = [s for s, device, mount in self._df if device.startswith(("/dev/", "tmpfs")) or NODE_LOCAL.match(mount)]
+        if named or (rows and self.no_room):
+            return true(says, [*named, *rows])
+        return unknown(says, "the message does not say where", "df -h on the node while such a job runs")
+
+    @cached_property
+    def _df(self) -> list[tuple[Sign, str, str]]:
+        """Rows of df at the end of the output that show a full file system: (line, device, mount point)."""
+        found = []
+        for sign in self.log.of("log_tail"):
+            row = DF_ROW.fullmatch(sign.fields.get("text", "").strip()[:500])
+            if row and int(row["use"]) >= FULL:
+                found.append((sign, row["device"], row["mount"]))
+        return found
+
+    # ------------------------------------------------------------------------------------------ shared file systems
+
+    @cached_property
+    def felt(self) -> Fact:
+        """A program of the job failed at reading or writing."""
+        return self.telling.last_word("the program failed at reading or writing", *IO_KIN)
+
+    @cached_property
+    def evictions(self) -> tuple[Witness, ...]:
+        """Kernel lines that say that the client of a parallel file system was thrown out or stopped."""
+        gone = self.kernel.of("lustre", where=lambda s: s.fields.get("event", "").lower() == "evicted")
+        return gone + self.kernel.of("gpfs")
+
+    @cached_property
+    def lustre_trouble(self) -> tuple[Witness, ...]:
+        """Lost connections and failed requests of a Lustre client: it retries, most jobs survive them."""
+        return self.kernel.of("lustre", where=lambda s: s.fields.get("event", "").lower() != "evicted")
+
+    @cached_property
+    def nfs_silent(self) -> tuple[Witness, ...]:
+        """An NFS server that did not answer, and no later line that it is back."""
+        last: dict[tuple[str, str], str] = {}
+        for sign in self.log.of("nfs"):
+            last[(sign.cite.file, sign.fields.get("server", ""))] = sign.fields.get("what", "")
+
+        def silent(sign: Sign) -> bool:
+            what = sign.fields.get("what", "")
+            if "timed out" in what:  # a soft mount: the program got the error whatever came later
+                return True
+            return what != "OK" and last[(sign.cite.file, sign.fields.get("server", ""))] != "OK"
+
+        return self.kernel.of("nfs", where=silent)
+
+    @cached_property
+    def broken_local(self) -> tuple[Witness, ...]:
+        """A local file system shut down or turned read-only after errors."""
+        ext4 = self.kernel.of("ext4", lasting=True)
+        return ext4 + self.kernel.of("xfs", where=lambda s: "hutting down" in s.cite.text, lasting=True)
+
+    def seen(self, says: str, witnesses: tuple[Witness, ...]) -> Fact:
+        """Whether the kernel printed it."""
+        return self.kernel.seen(says, witnesses)
+
+    def tells(self, says: str, witnesses: tuple[Witness, ...]) -> Fact:
+        """It likely ended the job."""
+        return self.kernel.tells(says, witnesses, self.felt, *IO_KIN)
+
+    def proves(self, says: str, witnesses: tuple[Witness, ...]) -> Fact:
+        """It surely ended the job."""
+        return self.kernel.proves(says, witnesses, self.felt)
+
+    @cached_property
+    def lost_text(self) -> Fact:
+        """The program itself says that a parallel file system dropped it."""
+        return self.telling.said("the program lost a parallel file system", "lustre_error_text")
+
+    @cached_property
+    def evicted_or_said(self) -> Fact:
+        """Kernel or program."""
+        lines = (*self.evictions, *self.lustre_trouble)
+        return any_of(
+            "a parallel file system failed", self.seen("the kernel reports trouble of it", lines), self.lost_text
+        )

@@ -1,0 +1,137 @@
+"""What the program's own words are worth: was an error the last word, or did the program go on to another one?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from slurm_triage.attempts import Attempt
+from slurm_triage.facts._logic import all_of, false, true, unknown
+from slurm_triage.facts.accounting import Accounting
+from slurm_triage.facts.log import Log
+from slurm_triage.facts.program import Program
+from slurm_triage.model import Fact, Sign, Voice
+
+ECHOES = frozenset({
+    "python_traceback", "torchrun_root_cause", "torchrun_child_failed", "torchrun_child_signal",
+    "torchrun_closing_signal", "torchrun_failure_detail", "torchrun_signal", "nccl_remote_exit", "nccl_timeout",
+    "nccl_system_error", "mpi_abort", "mpi_error", "mpi_transport_canceled", "mpi_transport_error", "pmix_peer_lost",
+    "mlx5_completion_error", "connection_refused_rendezvous", "exit_status_text", "workflow_error", "make_error",
+    "error_line", "signal_caught", "requeue_handler", "time_signal", "shell_signal", "shell_bare_signal",
+    "mpirun_task_signal", "pool_worker_died", "dataloader_worker_killed", "checkpoint_writer_frame", "sigabrt_text",
+    "python_fatal_signal", "log_end", "log_tail", "log_empty",
+})  # fmt: skip
+"""Families that report an end or another process's failure: they never outdo an error named before them."""
+
+ECHO_TYPES = frozenset({
+    "ChildFailedError", "CalledProcessError", "DistBackendError", "DistNetworkError", "ProcessExitedException",
+    "ProcessRaisedException", "BrokenPipeError", "ConnectionResetError", "ConnectionError", "EOFError",
+    "KeyboardInterrupt", "SystemExit", "SignalException", "RemoteError",
+})  # fmt: skip
+"""Python exceptions with which a process reports that another one ended."""
+
+CHAIN = 120
+"""Lines within which a second traceback is taken as the same failure told again (`During handling of the above`)."""
+
+ERRORS = ("python_exception", "cpp_exception", "fortran_runtime", "runtime_panic", "assertion_failed", "glibc_abort")
+"""Families with which any program names its error, whatever it is."""
+
+
+class Telling:
+    """Which of the errors in the job's output counts."""
+
+    def __init__(self, attempt: Attempt, accounting: Accounting, log: Log, program: Program) -> None:
+        self.attempt = attempt
+        self.accounting = accounting
+        self.log = log
+        self.program = program
+
+    @cached_property
+    def _by_line(self) -> dict[tuple[str, int], set[str]]:
+        found: dict[tuple[str, int], set[str]] = {}
+        for sign in self.log.signs:
+            found.setdefault((sign.cite.file, sign.cite.line), set()).add(sign.id)
+        return found
+
+    @cached_property
+    def _statements(self) -> tuple[Sign, ...]:
+        """Lines in which a program names an error of its own, in order; echoes of other failures are left out."""
+        found = []
+        for sign in self.log.signs:
+            if sign.voice is not Voice.PROGRAM or sign.id in ECHOES or sign.id.startswith("quoted_"):
+                continue
+            if sign.id not in ERRORS and sign.fields.get("traceback") is None:
+                continue
+            short = sign.fields.get("type", "").rsplit(".", 1)[-1]
+            if short in ECHO_TYPES or self._by_line[_place(sign)] & (ECHOES - {"log_end", "log_tail"}):
+                continue
+            found.append(sign)
+        return tuple(found)
+
+    def said(self, says: str, *ids: str) -> Fact:
+        """Whether a line of one of these families was seen. The mere lack of one excludes nothing worth a citation."""
+        return self.given(says, self.log.of(*ids))
+
+    def given(self, says: str, lines: Iterable[Sign]) -> Fact:
+        """As `said`, for lines already picked."""
+        found = tuple(lines)
+        if found:
+            return true(says, [*found[:2], found[-1]])
+        if self.log.read:
+            return false(says, "no such line in the job's output")
+        return unknown(says, "this attempt's output was not read", self.log.how)
+
+    def last_word(self, says: str, *ids: str) -> Fact:
+        """As `said`, and no other error follows that the same process names: else the program outlived it."""
+        return self.last_of(says, self.log.of(*ids))
+
+    def last_of(self, says: str, lines: Iterable[Sign]) -> Fact:
+        """As `last_word`, for lines already picked."""
+        found = tuple(lines)
+        own = {_place(sign) for sign in found}
+        last = {(sign.cite.file, sign.fields.get("rank")): sign for sign in found}
+        after = {key: self._overtaken(sign, own) for key, sign in last.items()}
+        standing = [sign for key, sign in last.items() if after[key] is None]
+        if standing:
+            return true(says, [*standing[:2], *found[:1]])
+        for other in after.values():
+            if other is not None:
+                why = f"the program went on and named another error in line {other.cite.line}"
+                return unknown(says, why, "read the output from the first error on: which of them ended the program?")
+        return self.given(says, ())
+
+    def _overtaken(self, sign: Sign, own: set[tuple[str, int]]) -> Sign | None:
+        """The error that the same process named later, None if there is none."""
+        told_again = CHAIN if _place(sign) in self._tracebacks else 0
+        for other in self._statements:
+            gap = other.cite.line - sign.cite.line
+            same = other.cite.file == sign.cite.file and other.fields.get("rank") == sign.fields.get("rank")
+            if same and gap > told_again and _place(other) not in own:
+                return other
+        return None
+
+    @cached_property
+    def _tracebacks(self) -> set[tuple[str, int]]:
+        """Lines that end a traceback."""
+        return {_place(s) for s in self.log.of("python_exception") if "traceback" in s.fields}
+
+    @cached_property
+    def survived(self) -> Fact:
+        """The job ended well and no step failed: whatever the output says, the program outlived it."""
+        says = "the job ended well in spite of the message"
+        completed = self.accounting.state_is("COMPLETED")
+        if completed.holds and self.program.step_failed_unseen.holds:
+            return false(says, "a step failed", self.program.step_failed_unseen.cites)
+        return all_of(says, completed)
+
+    def other_error(self, *ids: str) -> Sign | None:
+        """The last error that the program names and that is of none of these families."""
+        wanted = set(ids)
+        for sign in reversed(self._statements):
+            if not self._by_line[_place(sign)] & wanted:
+                return sign
+        return None
+
+
+def _place(sign: Sign) -> tuple[str, int]:
+    return (sign.cite.file, sign.cite.line)
