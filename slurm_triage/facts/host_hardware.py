@@ -77,7 +77,7 @@ class HostHardware:
         says = "the evidence holds nothing else that could explain a failure"
         own = {w.sign.id for w in self.corrected} | {"mce", "edac", "ghes", "thermal_throttle", "kernel_boot"}
         others = [s for s in self.log.signs if s.id not in own and not s.id.startswith("log_")]
-        if others or self.attempt.records or self.log.read:
+        if not self.corrected or others or self.attempt.records or self.log.read:
             return unknown(says, "there is other evidence of how the job ended", self.log.how)
         return true(says, [w.sign for w in self.corrected[:1]])
 

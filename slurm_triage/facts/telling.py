@@ -81,14 +81,14 @@ class Telling:
             return false(says, "no such line in the job's output")
         return unknown(says, "this attempt's output was not read", self.log.how)
 
-    def last_word(self, says: str, *ids: str) -> Fact:
+    def last_word(self, says: str, *ids: str, kin: tuple[str, ...] = ()) -> Fact:
         """As `said`, and no other error follows that the same process names: else the program outlived it."""
-        return self.last_of(says, self.log.of(*ids))
+        return self.last_of(says, self.log.of(*ids), *kin)
 
-    def last_of(self, says: str, lines: Iterable[Sign]) -> Fact:
-        """As `last_word`, for lines already picked."""
+    def last_of(self, says: str, lines: Iterable[Sign], *kin: str) -> Fact:
+        """As `last_word`, for lines already picked. Errors of the families `kin` tell the same failure again."""
         found = tuple(lines)
-        own = {_place(sign) for sign in found}
+        own = {_place(sign) for sign in (*found, *self.log.of(*kin))}
         last = {(sign.cite.file, sign.fields.get("rank")): sign for sign in found}
         after = {key: self._overtaken(sign, own) for key, sign in last.items()}
         standing = [sign for key, sign in last.items() if after[key] is None]

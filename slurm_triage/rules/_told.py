@@ -1,0 +1,85 @@
+"""What rules have in common whose cause is named by a message of the program or by a line of the kernel log.
+
+The program's own words make a cause likely at most: anything may be printed there. A kernel line may prove it, where it
+falls into the job's time on its node and the program felt the same thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from slurm_triage.facts import Job
+from slurm_triage.facts._kernel import Witness
+from slurm_triage.facts._logic import any_of
+from slurm_triage.facts.gpu import KIN
+from slurm_triage.model import Fact, Sign, Stamp
+from slurm_triage.rules import Item, confirm, refute, require, support, when
+
+ECHOES = (
+    "app_error", "mpi_abort", "peer_rank_died", "nccl_timeout_desync", "external_signal", "cancelled_by_user",
+    "rendezvous_failed",
+)  # fmt: skip
+"""What a first cause looks like from the other ranks, the launcher and Slurm (srun ends the step: CANCELLED AT)."""
+
+GPU_ECHOES = (*ECHOES, "nccl_config", "gpu_row_remap_pending", "driver_mismatch")
+
+
+def told(job: Job, says: str, *ids: str, kin: tuple[str, ...] = ()) -> Iterator[Item]:
+    """A line of one of these families was printed, and the program named no other error after it."""
+    yield from told_by(job, says, job.log.of(*ids), kin)
+
+
+def told_by(job: Job, says: str, lines: tuple[Sign, ...], kin: tuple[str, ...] = ()) -> Iterator[Item]:
+    """As `told`, for lines already picked."""
+    said = job.telling.given(says, lines)
+    yield require(said)
+    yield support(job.telling.last_of(f"{says}, and names no other error after it", lines, *kin))
+    yield from outlived(job, said)
+
+
+def outlived(job: Job, said: Fact) -> Iterator[Item]:
+    """A job that ended well was not ended by what was said. Asked only where something was said."""
+    if said.holds:
+        yield refute(job.telling.survived)
+
+
+def not_an_echo(job: Job, said: Fact) -> Iterator[Item]:
+    """Broken connections and late collectives follow from every other end of a rank: those ends rule them out."""
+    if said.holds:
+        yield refute(job.telling.survived)
+        yield refute(job.distributed.crashed_first)
+        yield refute(job.memory.oom_killed)
+        yield refute(job.scheduling.preempted)
+        yield refute(job.scheduling.time_limit)
+        yield refute(job.cancel.by_state)
+        yield refute(job.node.lost)
+
+
+def driver(
+    job: Job, says: str, lines: tuple[Witness, ...], quoted: tuple[Sign, ...] = (), texts: tuple[str, ...] = ()
+) -> Iterator[Item]:
+    """The GPU driver's lines (they may confirm), the same lines in the output, and the program's words for it."""
+    kernel = job.gpu.seen(says, lines)
+    words = (*quoted, *job.log.of(*texts))
+    seen = any_of(says, kernel, job.telling.given(says, words))
+    yield require(seen)
+    yield confirm(job.gpu.proves(f"{says} while the job ran, and the program felt it", lines))
+    yield support(job.gpu.tells(f"{says}, and nothing else is named", lines))
+    yield support(job.telling.last_of(f"the job's output says it: {says}", words, *KIN))
+    yield when(first(lines))
+    yield from outlived(job, seen)
+
+
+def first(lines: Iterable[Witness]) -> Stamp | None:
+    """When the first of the lines was printed, None if not known."""
+    stamps = [w.sign.at for w in lines if w.sign.at is not None]
+    return min(stamps, key=lambda s: s.lo) if stamps else None
+
+
+def gpu_name(lines: Iterable[Witness]) -> str:
+    """`GPU 0000:3b:00 on node7`, as far as the lines say."""
+    for witness in lines:
+        pci = witness.sign.fields.get("pci")
+        if pci:
+            return f"GPU {pci}" + (f" on {witness.sign.node}" if witness.sign.node else "")
+    return "a GPU"

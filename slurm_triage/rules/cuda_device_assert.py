@@ -1,0 +1,26 @@
+"""Rule: an assertion failed in GPU code."""
+
+from slurm_triage.facts import Job
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, owner, rule, summary
+from slurm_triage.rules._told import GPU_ECHOES, told
+
+
+@rule("cuda_device_assert", supersedes=(*GPU_ECHOES, "gpu_app_fault"))
+def cuda_device_assert(job: Job) -> Said:
+    """An assertion failed in GPU code, mostly an index or a label out of range.
+
+    What happened: the kernel checked its input and stopped. Every later CUDA call of the process fails too, so that
+    the traceback often names another place, and other ranks report NCCL errors.
+
+    Who acts: the user.
+
+    What to do: check labels, token ids and sizes of embeddings against the data; rerun with CUDA_LAUNCH_BLOCKING=1.
+
+    What this is not: an error of NCCL or of the GPU.
+    """
+    kin = ("assertion_failed", "cuda_error_other", "nccl_system_error", "cpp_exception")
+    yield from told(job, "an assertion failed in GPU code", "cuda_device_assert", kin=kin)
+    yield owner(Owner.USER)
+    yield summary("An assertion failed in GPU code (an index or a label out of range, most often).")
+    yield action("Check indices, labels and token ids against the sizes in the model.")

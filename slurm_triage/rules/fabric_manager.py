@@ -1,0 +1,27 @@
+"""Rule: the fabric manager."""
+
+from slurm_triage.facts import Job
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, owner, rule, summary
+from slurm_triage.rules._told import GPU_ECHOES, driver
+
+TEXTS = ("cuda_not_initialized_802", "nccl_nvls")
+
+
+@rule("fabric_manager", supersedes=(*GPU_ECHOES, "gpu_app_fault"))
+def fabric_manager(job: Job) -> Said:
+    """The NVSwitch fabric was not up: fabric manager missing, restarted under running jobs, or of another version.
+
+    What happened: GPUs got no fabric address (CUDA error 802), or NCCL could not set up NVLink SHARP (NVLS) because
+    the fabric manager no longer knows the running processes.
+
+    Who acts: the administrator.
+
+    What to do: check that the fabric manager runs and has the driver's version; restart it only on an idle node.
+
+    What this is not: an error of the program; NCCL_NVLS_ENABLE=0 may get it through until the fabric is repaired.
+    """
+    yield from driver(job, "the GPUs' fabric was not up", job.gpu.fabric_lines, texts=TEXTS)
+    yield owner(Owner.ADMIN)
+    yield summary("The GPUs' NVSwitch fabric was not up or not usable.")
+    yield action("Check the fabric manager's state and version.", "systemctl status nvidia-fabricmanager")

@@ -1,0 +1,28 @@
+"""Rule: contained error of GPU memory."""
+
+from slurm_triage.facts import Job
+from slurm_triage.facts.gpu import CONTAINED, MEMORY_UNCORRECTABLE, OFF_BUS
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, owner, refute, rule, summary
+from slurm_triage.rules._told import GPU_ECHOES, driver, gpu_name
+
+
+@rule("gpu_ecc_contained", supersedes=(*GPU_ECHOES, "gpu_app_fault"))
+def gpu_ecc_contained(job: Job) -> Said:
+    """A GPU memory error was contained (Xid 94): one process lost its data, the others may go on.
+
+    What happened: the driver ended only the process that used the bad memory. A row remap waits for the next reset.
+
+    Who acts: the administrator, who resets the GPU when the node is free.
+
+    What to do: submit the job again; drain and reset the GPU soon.
+
+    What this is not: an error of the program.
+    """
+    lines = job.gpu.xids(*CONTAINED)
+    yield from driver(job, "a GPU reported a contained memory error", lines, job.gpu.quoted(*CONTAINED))
+    if lines:
+        yield refute(job.gpu.apart_from("the GPU reported a worse error too", *MEMORY_UNCORRECTABLE, *OFF_BUS))
+    yield owner(Owner.ADMIN)
+    yield summary(f"A memory error of {gpu_name(lines)} ended one process (Xid 94, contained).")
+    yield action("Submit the job again; reset the GPU when the node is free.", "nvidia-smi -q -d ROW_REMAPPER")

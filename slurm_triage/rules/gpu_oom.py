@@ -1,0 +1,27 @@
+"""Rule: GPU memory ran out."""
+
+from slurm_triage.facts import Job
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, owner, rule, summary
+from slurm_triage.rules._told import GPU_ECHOES, told
+
+
+@rule("gpu_oom", supersedes=(*GPU_ECHOES, "malloc_failure"))
+def gpu_oom(job: Job) -> Said:
+    """An allocation on the GPU failed: its memory was used up.
+
+    What happened: the framework asked the driver for more memory than the GPU had free: the model and its batch are too
+    large, memory is fragmented, or another process uses the same GPU.
+
+    Who acts: the user.
+
+    What to do: compare size asked for, free and total in the message; smaller batch, sharding or offload; look for
+    other processes on the GPU. What is larger than the whole card never fits.
+
+    What this is not: host memory; --mem changes nothing.
+    """
+    yield from told(job, "the program says that the GPU's memory is used up", "gpu_oom", kin=("alloc_failed",))
+    yield owner(Owner.USER)
+    yield summary("The GPU's memory was used up.")
+    yield action("Use less GPU memory: smaller batch, sharding, or offload.", "nvidia-smi")
+    yield action("If another process is named in the message, make sure that only one job uses the GPU.")

@@ -1,0 +1,30 @@
+"""Rule: fewer ranks than requested."""
+
+from slurm_triage.facts import Job
+from slurm_triage.facts._logic import all_of
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, owner, require, rule, summary, support
+from slurm_triage.rules._told import not_an_echo
+
+
+@rule("incomplete_launch")
+def incomplete_launch(job: Job) -> Said:
+    """A start barrier counted fewer ranks than it waited for.
+
+    What happened: the ranks that were there waited for the rest in vain. Whether the rest was never started, died
+    early, or could not connect, the count alone does not say.
+
+    Who acts: unknown until the missing ranks are found.
+
+    What to do: list the ranks that never wrote a line; see on which nodes they should have been.
+
+    What this is not: the fault of the rank that reports it.
+    """
+    missing = job.distributed.missing_ranks
+    yield require(missing)
+    never = job.distributed.never_started
+    yield support(all_of("the ranks that are missing were never started", missing, never))
+    yield from not_an_echo(job, missing)
+    yield owner(Owner.UNKNOWN)
+    yield summary("Fewer ranks came to the start barrier than it waited for.")
+    yield action("List the ranks that never wrote a line, and their nodes.")

@@ -1,0 +1,32 @@
+"""Rule: corrected errors of the host's memory."""
+
+from slurm_triage.facts import Job
+from slurm_triage.facts._logic import all_of
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, note, owner, refute, require, rule, summary, support
+from slurm_triage.rules._told import outlived
+
+
+@rule("memory_ecc_corrected")
+def memory_ecc_corrected(job: Job) -> Said:
+    """The host's memory had errors that were corrected.
+
+    What happened: ECC repaired single bits; no data was lost and no process was hurt. Many of them on one module
+    announce a failing one.
+
+    Who acts: the administrator, who watches the count and replaces the module in time.
+
+    What to do: count them for each module.
+
+    What this is not: the cause of a job's death.
+    """
+    seen = job.kernel.seen("the kernel reports corrected memory errors", job.host.corrected)
+    yield require(seen)
+    yield support(all_of("corrected errors are all that the evidence holds", seen, job.host.nothing_else))
+    if seen.holds and job.host.uncorrected:
+        yield refute(job.kernel.seen("an uncorrected error was reported too", job.host.uncorrected))
+    yield from outlived(job, seen)
+    yield owner(Owner.ADMIN)
+    yield summary("The host's memory had errors that ECC corrected; they end no process.")
+    yield action("Count the errors of each module; replace one that has many.", "ras-mc-ctl --error-count")
+    yield note("Corrected errors do not explain why a job died.")

@@ -1,0 +1,35 @@
+"""Rule: uncorrected error of the host's memory."""
+
+from slurm_triage.facts import Job
+from slurm_triage.facts._kernel import HOW
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support, when
+from slurm_triage.rules._told import ECHOES, first, outlived
+
+KIN = ("sigbus_text", "io_error")
+
+
+@rule("memory_ecc_uncorrected", supersedes=(*ECHOES, "bus_error_io", "shm_exhausted", "memory_ecc_corrected"))
+def memory_ecc_uncorrected(job: Job) -> Said:
+    """The host's memory lost data (EDAC UE, uncorrected machine check, Memory failure, fatal firmware report).
+
+    What happened: a memory error that ECC could not repair. The process that used the page gets SIGBUS, or the node
+    goes down.
+
+    Who acts: hardware: the module is replaced.
+
+    What to do: drain the node; the line names the module or the address.
+
+    What this is not: an error of the program, and not a full /dev/shm, which gives the same signal and no such line.
+    """
+    lines = job.host.uncorrected
+    seen = job.kernel.seen("the kernel reports an uncorrected memory error", lines, HOW)
+    likely = job.kernel.tells("memory of the host failed under the job", lines, job.host.memory_felt, *KIN)
+    yield require(seen)
+    yield confirm(job.kernel.proves("memory failed while the job ran, and it felt it", lines, job.host.memory_felt))
+    yield support(likely)
+    yield when(first(lines))
+    yield from outlived(job, seen)
+    yield owner(Owner.HARDWARE if likely.holds else Owner.ADMIN)
+    yield summary("The host's memory had an error that could not be corrected.")
+    yield action("Drain the node and replace the memory module that the line names.", "ras-mc-ctl --errors")

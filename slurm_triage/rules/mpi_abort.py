@@ -1,0 +1,37 @@
+"""Rule: MPI ended the job."""
+
+from slurm_triage.facts import Job
+from slurm_triage.facts._logic import unknown
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, owner, require, rule, summary, support
+from slurm_triage.rules._told import not_an_echo
+
+LINES = ("mpi_abort", "mpi_error")
+
+
+@rule("mpi_abort", supersedes=("app_error", "external_signal"))
+def mpi_abort(job: Job) -> Said:
+    """A rank called MPI_Abort, or MPI's error handler ended the job.
+
+    What happened: one rank met an error and ended all of them. The others only got SIGTERM or SIGKILL.
+
+    Who acts: the user.
+
+    What to do: read what that rank printed just before.
+
+    What this is not: a kill by Slurm, though srun prints CANCELLED for the step.
+    """
+    said = job.telling.said("a rank ended the job through MPI_Abort", *LINES)
+    yield require(said)
+    if job.log.of("mpi_transport_canceled"):
+        why = "the transport was cancelled under MPI, so that something else ended the job"
+        yield support(
+            unknown("MPI_Abort came first", why, "look for what ended the job: scancel, a limit, another rank")
+        )
+    else:
+        yield support(job.telling.last_word("MPI_Abort was the last thing said", *LINES))
+    yield from not_an_echo(job, said)
+    yield owner(Owner.USER)
+    ranks = [s.fields["rank"] for s in job.log.of(*LINES) if s.fields.get("rank")]
+    yield summary(f"Rank {ranks[0]} ended the job through MPI." if ranks else "A rank ended the job through MPI.")
+    yield action("Read what that rank printed just before MPI_Abort.")

@@ -1,0 +1,25 @@
+"""Rule: NCCL's settings."""
+
+from slurm_triage.facts import Job
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, owner, rule, summary
+from slurm_triage.rules._told import ECHOES, told
+
+
+@rule("nccl_config", supersedes=ECHOES)
+def nccl_config(job: Job) -> Said:
+    """NCCL could not communicate because of how it was set up.
+
+    What happened: no usable network interface (NCCL_SOCKET_IFNAME names one that does not exist here), two ranks on
+    one GPU, or different NCCL versions.
+
+    Who acts: the user.
+
+    What to do: unset NCCL_* variables that an image or script pins; give each rank its own GPU; one NCCL for all.
+
+    What this is not: a broken network.
+    """
+    yield from told(job, "NCCL says that its settings do not fit", "nccl_config", kin=("nccl_system_error",))
+    yield owner(Owner.USER)
+    yield summary("NCCL could not communicate: its settings do not fit this node or this launch.")
+    yield action("Print and check the NCCL_* variables; rerun with NCCL_DEBUG=INFO.", "env | grep NCCL_; ip -br addr")

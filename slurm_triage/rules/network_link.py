@@ -1,0 +1,32 @@
+"""Rule: the network."""
+
+from slurm_triage.facts import Job
+from slurm_triage.facts.network import KIN, TRANSFER
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support, when
+from slurm_triage.rules._told import ECHOES, first, not_an_echo, outlived
+
+
+@rule("network_link", supersedes=ECHOES)
+def network_link(job: Job) -> Said:
+    """A network link or adapter failed, or transfers failed after all retries.
+
+    What happened: the kernel reports a link that went down or an adapter that failed, or NCCL, UCX or libfabric say
+    that the other side did not answer after all retries.
+
+    Who acts: the administrator (cable, port, switch, firmware).
+
+    What to do: look at the counters of the port that the message names, on both sides.
+
+    What this is not: a failed completion or a lost peer alone; a rank that ended looks the same from here.
+    """
+    lines, trouble = job.network.link_lines, job.network.trouble
+    yield require(trouble)
+    yield confirm(job.network.proven)
+    yield support(job.network.likely)
+    yield support(job.telling.last_word("a transfer failed after all retries, and nothing else", *TRANSFER, kin=KIN))
+    yield when(first(lines))
+    yield from outlived(job, trouble) if lines else not_an_echo(job, trouble)
+    yield owner(Owner.ADMIN)
+    yield summary("The network failed under the job (a link, an adapter, or transfers after all retries).")
+    yield action("Check port, cable and counters of the nodes in the message.", "ibstat; ethtool -S DEV | grep -i err")

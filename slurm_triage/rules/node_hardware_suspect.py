@@ -1,0 +1,32 @@
+"""Rule: failures that follow one node."""
+
+from slurm_triage.facts import Job
+from slurm_triage.facts._logic import unknown
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, owner, require, rule, summary, support
+
+
+@rule("node_hardware_suspect")
+def node_hardware_suspect(job: Job) -> Said:
+    """The tasks of one node died of unlike faults while those of other nodes did not.
+
+    What happened: one program with one defect mostly dies of one fault everywhere. Different faults on one node only
+    make the node suspect.
+
+    Who acts: the administrator, who compares with other jobs on that node.
+
+    What to do: ask the history for failures on that node; run the same job without it.
+
+    What this is not: more than a suspicion. One job cannot prove it.
+    """
+    yield require(job.host.unlike_faults)
+    yield support(
+        unknown(
+            "other programs failed on that node too",
+            "the evidence is about one job",
+            "sacct -N NODE -s F,NF -X -o JobID,User,State,ExitCode",
+        )
+    )
+    yield owner(Owner.ADMIN)
+    yield summary("Tasks of one node died of unlike faults; the node is suspect.")
+    yield action("Compare with other jobs on that node; rerun without it.", "sinfo -R")

@@ -1,0 +1,40 @@
+"""Rule: the node is not set up for jobs."""
+
+from slurm_triage.facts import Job
+from slurm_triage.facts._logic import all_of, any_of
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support
+from slurm_triage.rules._told import ECHOES, outlived
+
+LINES = (
+    "slurm_container_join", "slurmd_container_join", "slurm_task_plugin", "slurm_user_lookup", "slurmd_user_lookup",
+    "slurm_plugin_stack", "slurmd_plugin_stack",
+)  # fmt: skip
+"""Lines with which slurmd or slurmstepd says that it could not set the job up."""
+
+
+@rule("node_misconfigured", supersedes=(*ECHOES, "launch_failed", "prolog_failed"))
+def node_misconfigured(job: Job) -> Said:
+    """The node itself could not run jobs: a plugin, a mount, a name service or its disk is broken.
+
+    What happened: slurmd or slurmstepd failed at setting the job up (job_container, SPANK plugin, user lookup), or a
+    local file system of the node had shut down or turned read-only.
+
+    Who acts: the administrator.
+
+    What to do: drain the node, repair it; the job can be submitted again without that node.
+
+    What this is not: an error of the program, which mostly never ran.
+    """
+    said = job.telling.said("Slurm could not set the job up on the node", *LINES)
+    disk = job.storage.seen("a local file system of the node failed", job.storage.broken_local)
+    read_only = job.telling.said("a file system was read-only", "read_only_fs")
+    broken = any_of("the node is not in order", said, all_of("a local disk failed under the job", disk, read_only))
+    yield require(broken)
+    yield confirm(job.storage.proves("a local file system failed and the program felt it", job.storage.broken_local))
+    yield support(broken)
+    yield from outlived(job, broken)
+    yield owner(Owner.ADMIN)
+    yield summary("The node was not in order: Slurm could not set the job up on it, or its disk failed.")
+    yield action("Drain the node and repair what the line names.", "sinfo -R")
+    yield action("As the job's owner: submit again without that node (--exclude).")

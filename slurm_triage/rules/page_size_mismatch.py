@@ -1,0 +1,29 @@
+"""Rule: a binary built for another page size."""
+
+from slurm_triage.facts import Job
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, owner, rule, summary
+from slurm_triage.rules._told import ECHOES, told
+
+
+@rule("page_size_mismatch", supersedes=(*ECHOES, "malloc_failure"))
+def page_size_mismatch(job: Job) -> Said:
+    """The program (its jemalloc) was built for smaller memory pages than this kernel uses.
+
+    What happened: jemalloc fixes the page size when it is built. On a kernel with 16 or 64 KiB pages (many aarch64 and
+    ppc64le nodes) every allocation fails, which looks like a lack of memory.
+
+    Who acts: the user, or who builds the image.
+
+    What to do: use a build for this page size (jemalloc's --with-lg-page=16), or a node with 4 KiB pages.
+
+    What this is not: a lack of memory; more of it changes nothing.
+    """
+    yield from told(job, "the program's allocator does not support the page size", "jemalloc_page_size", kin=KIN)
+    yield owner(Owner.USER)
+    yield summary("The program's allocator was built for another page size than the node's kernel uses.")
+    yield action("Use a build for this node's page size.", "getconf PAGESIZE; uname -m")
+
+
+KIN = ("alloc_failed", "runtime_panic", "cpp_bad_alloc", "python_memory_error", "malloc_enomem")
+"""How the refused allocations are told further up."""

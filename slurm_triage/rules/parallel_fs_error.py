@@ -1,0 +1,33 @@
+"""Rule: parallel file systems."""
+
+from slurm_triage.facts import Job
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support, when
+from slurm_triage.rules._told import ECHOES, first, outlived
+
+
+@rule("parallel_fs_error", supersedes=(*ECHOES, "bus_error_io", "nfs_error", "unkillable_step"))
+def parallel_fs_error(job: Job) -> Said:
+    """The client of a parallel file system (Lustre, GPFS, BeeGFS) was evicted or lost its servers.
+
+    What happened: the server dropped this client; open files fail with EIO, ESHUTDOWN or ESTALE, and data that was not
+    written yet is lost. A connection that was lost and came back is harmless.
+
+    Who acts: the administrator.
+
+    What to do: look at the servers and the network of that minute; check files written then.
+
+    What this is not: an error of the program.
+    """
+    evicted = job.storage.evictions
+    trouble = job.storage.evicted_or_said
+    yield require(trouble)
+    yield confirm(job.storage.proves("the client was evicted while the job ran, and the job felt it", evicted))
+    yield support(job.storage.tells("the client was evicted, and nothing else is named", evicted))
+    yield support(job.telling.last_word("a lost file system was the last error", "lustre_error_text"))
+    yield when(first(evicted))
+    yield from outlived(job, trouble)
+    yield owner(Owner.ADMIN)
+    yield summary("The node lost a parallel file system under the job.")
+    yield action("Check the file system's servers and network at that time.", "lfs check servers; mmgetstate -a")
+    yield action("As the job's owner: check the files written then, and submit again.")

@@ -1,0 +1,30 @@
+"""Rule: the echo of another rank's end."""
+
+from slurm_triage.facts import Job
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, owner, require, rule, summary, support
+from slurm_triage.rules._told import not_an_echo
+
+LINES = ("nccl_remote_exit", "pmix_peer_lost", "mpi_transport_canceled")
+
+
+@rule("peer_rank_died", supersedes=("app_error",))
+def peer_rank_died(job: Job) -> Said:
+    """A rank lost its connection to another one, which had ended first.
+
+    What happened: the message tells of the end of a rank somewhere else; that rank's own output holds the reason. A
+    broken network looks the same from here.
+
+    Who acts: the user looks for the first failure among the other ranks.
+
+    What to do: order the errors of all ranks by time; the first one counts.
+
+    What this is not: the first cause.
+    """
+    lost = job.distributed.lost_peer
+    yield require(lost)
+    yield support(job.telling.last_word("a lost connection was the last thing to fail", *LINES))
+    yield from not_an_echo(job, lost)
+    yield owner(Owner.USER)
+    yield summary("A rank lost its connection to another rank; the reason lies with that other rank.")
+    yield action("Find the rank that ended first: its output holds the reason.")

@@ -1,0 +1,34 @@
+"""Rule: the pod was evicted."""
+
+from slurm_triage.facts import Job
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support
+from slurm_triage.rules._told import ECHOES, outlived
+
+LINES = ("pod_evicted", "pod_preempted")
+
+
+@rule("pod_evicted", supersedes=(*ECHOES, "node_fail"))
+def pod_evicted(job: Job) -> Said:
+    """Kubernetes evicted or preempted the pod.
+
+    What happened: its node ran short of a resource or was taken out of service, or a pod of higher priority needed
+    the place. Pods that use more than they asked for go first.
+
+    Who acts: the user where the pod used more than its request; else the administrator.
+
+    What to do: set requests that match the real use; look at the node's conditions.
+
+    What this is not: a kill at the container's own memory limit (that one is OOMKilled).
+    """
+    said = job.pods.said("Kubernetes evicted the pod", *LINES)
+    yield require(said)
+    yield confirm(job.pods.proves("Kubernetes evicted the pod", *LINES))
+    yield support(said)
+    yield from outlived(job, said)
+    yield owner(Owner.USER if job.pods.over_request else Owner.ADMIN)
+    yield summary("Kubernetes evicted the pod.")
+    if job.pods.over_request:
+        yield action("Set the pod's requests to what it really uses.", "kubectl top pod POD")
+    else:
+        yield action("Look at the node's conditions and at what was taken from it.", "kubectl describe node NODE")

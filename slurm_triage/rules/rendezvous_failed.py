@@ -1,0 +1,34 @@
+"""Rule: ranks that did not find each other."""
+
+from slurm_triage.facts import Job
+from slurm_triage.facts._logic import any_of
+from slurm_triage.model import Owner
+from slurm_triage.rules import Said, action, owner, require, rule, summary, support
+from slurm_triage.rules._told import not_an_echo
+
+LINES = ("rendezvous_timeout", "store_barrier_timeout", "address_in_use", "mpi_launch_failed")
+WEAK = ("connection_refused_rendezvous", "network_unreachable")
+"""Lines that retries print too while all is well: they make it possible, not likely."""
+
+
+@rule("rendezvous_failed", supersedes=("app_error", "mpi_abort", "peer_rank_died", "nccl_timeout_desync"))
+def rendezvous_failed(job: Job) -> Said:
+    """The processes of the job did not find each other at the start.
+
+    What happened: a rank waited for the others and gave up, the port was taken (several launchers on one node, an
+    earlier run), the address is wrong, or MPI was not built for this launcher.
+
+    Who acts: the user.
+
+    What to do: one launcher per node; a port of its own for each job; MASTER_ADDR that all nodes can reach.
+
+    What this is not: a failure of the training code, which had not begun.
+    """
+    says = "the ranks did not find each other"
+    any_ = any_of(says, job.telling.said(says, *LINES), job.telling.said("a connection at the start failed", *WEAK))
+    yield require(any_)
+    yield support(job.telling.last_word("the start-up was the last thing to fail", *LINES))
+    yield from not_an_echo(job, any_)
+    yield owner(Owner.USER)
+    yield summary("The processes of the job did not find each other at the start.")
+    yield action("Check that one launcher runs per node, its address and port.", "srun -l hostname")

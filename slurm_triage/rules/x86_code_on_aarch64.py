@@ -1,0 +1,41 @@
+"""Rule: x86 code on an Arm CPU."""
+
+from slurm_triage.facts import Job
+from slurm_triage.facts._logic import true, unknown
+from slurm_triage.model import Fact, Owner
+from slurm_triage.rules import Said, action, owner, require, rule, summary, support
+from slurm_triage.rules._told import ECHOES, outlived
+
+
+@rule("x86_code_on_aarch64", supersedes=(*ECHOES, "exec_format", "illegal_instruction", "command_not_found"))
+def x86_code_on_aarch64(job: Job) -> Said:
+    """Code for x86-64 reached an Arm CPU (an image, a wheel, a cache, a compiled checkpoint).
+
+    What happened: the image's platform is amd64 and the host's arm64; or the emulator for x86 code did not find what
+    it needs.
+
+    Who acts: the user.
+
+    What to do: pull or build the image for linux/arm64; clear caches that hold compiled code.
+
+    What this is not: a broken node.
+    """
+    mixed = _mixed(job)
+    yield require(mixed)
+    yield support(mixed)
+    yield from outlived(job, mixed)
+    yield owner(Owner.USER)
+    yield summary("Code for x86-64 was started on an Arm CPU.")
+    yield action("Use an image or build for linux/arm64.", "uname -m; file PROGRAM")
+
+
+def _mixed(job: Job) -> Fact:
+    says = "code for x86-64 was started on an Arm host"
+    lines = [
+        s
+        for s in job.log.of("image_platform_mismatch")
+        if "error" in s.fields or ("amd64" in s.fields.get("image", "") and "arm64" in s.fields.get("host", ""))
+    ]
+    if lines:
+        return true(says, lines)
+    return unknown(says, "the output names no architectures", "uname -m on the node, file on the program")
