@@ -82,7 +82,7 @@ def _aliases(raw: str, events: Iterable[Event]) -> frozenset[str]:
     names = {raw}
     for event in events:
         if isinstance(event, JobRecord) and event.job == raw:
-            names.update(n for n in (event.shown_id,) if n)
+            names.update(n for n in (event.shown_id, event.array_id, event.het_id) if n)
         if isinstance(event, ControllerJob) and event.job == raw:
             array, task = event.values.get("ArrayJobId"), event.values.get("ArrayTaskId")
             if array and task:
@@ -124,16 +124,20 @@ def _output_files(record_events: Iterable[Event], raw: str) -> set[str]:
     return names
 
 
-def _owned_by(event: Event, raw: str, aliases: frozenset[str], parts: Sequence[str], outputs: dict[str, str]) -> bool:
-    """Whether `event` speaks of the part `raw` (or of no particular part)."""
+def _owned_by(
+    event: Event, raw: str, aliases: frozenset[str], parts: Sequence[str], outputs: dict[str, str], sure: bool
+) -> bool:
+    """Whether `event` speaks of the part `raw` (or of no particular part).
+
+    Logs hold lines of other jobs: slurmctld's of all jobs, a job's own output whatever it prints (another job's log,
+    say). `sure` tells that accounting, a hook or the controller names this job.
+    """
     if event.job is not None:
         if event.job in aliases:
             return True
         if isinstance(event, OomKill):
             return True  # another job's kill on the node is evidence about this one too
-        if len(parts) == 1:
-            return _base_id(event.job) == _base_id(raw) or isinstance(event, Sign)
-        return False
+        return not sure and len(parts) == 1 and isinstance(event, Sign)  # an excerpt: no record says which job it is
     if len(parts) == 1:
         return True
     base = event.cite.file.rsplit("/", 1)[-1]
@@ -165,10 +169,15 @@ class _Run:
     events: list[Event] = field(default_factory=list)
 
 
-def _runs_of(raw: str, events: Sequence[Event]) -> list[_Run]:
+def _is_of(record: JobRecord | StepRecord, raw: str, alone: bool) -> bool:
+    """Whether a record is of the part `raw`. A pasted line without an id is of the only part there is."""
+    return record.job == raw or (record.job is None and alone)
+
+
+def _runs_of(raw: str, events: Sequence[Event], alone: bool) -> list[_Run]:
     """The attempts that accounting (else the hooks, else the controller) shows for one part, in time order."""
     runs: list[_Run] = []
-    records = sorted((e for e in events if isinstance(e, JobRecord) and e.job == raw), key=_trust)
+    records = sorted((e for e in events if isinstance(e, JobRecord) and _is_of(e, raw, alone)), key=_trust)
     pieces = [r for r in records if r.state == "RESIZING"]
     for record in (r for r in records if r.state != "RESIZING"):
         for run in runs:
@@ -248,30 +257,32 @@ def split(
     rest = [e for e in events if not isinstance(e, (Setting, JobRecord))]
     outputs = {name: raw for raw in parts for name in _output_files(events, raw)} if len(parts) > 1 else {}
     appends = any(s.key == "JobFileAppend" and s.value.strip() in ("1", "YES", "yes") for s in settings)
+    sure = any(isinstance(e, (JobRecord, HookEnv, ControllerJob)) and e.job for e in events)
     attempts: list[Attempt] = []
     for raw in parts or [""]:
         aliases = _aliases(raw, events) if raw else frozenset()
-        runs = _runs_of(raw, events)
+        alone = len(parts) <= 1
+        runs = _runs_of(raw, events, alone)
         last_started = next((r for r in reversed(runs) if r.started is not False), runs[-1])
-        _place_steps(raw, events, runs, last_started)
+        _place_steps(raw, events, runs, last_started, alone)
         for event in rest:
             if isinstance(event, StepRecord):
                 continue
-            if not raw or _owned_by(event, raw, aliases, parts, outputs):
+            if not raw or _owned_by(event, raw, aliases, parts, outputs, sure):
                 _place(event, runs, last_started).events.append(event)
         for number, run in enumerate(runs, 1):
             attempts.append(_finish(run, raw, number, len(runs), aliases, run is last_started or appends))
     return [replace(a, settings=settings, coverage=tuple(coverage), version=version, cluster=cluster) for a in attempts]
 
 
-def _place_steps(raw: str, events: Sequence[Event], runs: Sequence[_Run], last_started: _Run) -> None:
+def _place_steps(raw: str, events: Sequence[Event], runs: Sequence[_Run], last_started: _Run, alone: bool) -> None:
     """Step lines follow the job line they belong to, in the same file."""
     by_record = {id(record): run for run in runs for record in run.records}
     current: dict[str, _Run] = {}
     for event in events:
-        if isinstance(event, JobRecord) and event.job == raw:
+        if isinstance(event, JobRecord) and _is_of(event, raw, alone):
             current[event.cite.file] = by_record.get(id(event), last_started)
-        elif isinstance(event, StepRecord) and event.job == raw:
+        elif isinstance(event, StepRecord) and _is_of(event, raw, alone):
             (current.get(event.cite.file) or _run_at(event.start, runs) or last_started).steps.append(event)
 
 

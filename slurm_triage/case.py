@@ -18,7 +18,7 @@ else:
     import tomli as tomllib
 
 LINE_LIMIT = 64 * 1024
-"""Longest line that is looked at, in characters; the rest of a longer line is passed over."""
+"""Longest line that is looked at, in bytes; the rest of a longer line is passed over."""
 
 NOT_EVIDENCE = frozenset({"times.toml", "sacct_poll.psv", "submit.txt", "expect.toml", "case.toml", "manifest.toml"})
 """Names that are never evidence: notes of the people who made the case, and the manifest, which is read as such."""
@@ -119,7 +119,7 @@ def _manifest(text: str) -> Manifest:
     try:
         values = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        return Manifest(problem=f"manifest.toml is not valid TOML: {error}")
+        return Manifest(problem=f"manifest.toml: not valid TOML, so nothing in it was used: {error}")
 
     def word(key: str) -> str | None:
         value = values.get(key)

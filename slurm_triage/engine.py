@@ -113,14 +113,17 @@ def diagnose_attempt(attempt: Attempt) -> Diagnosis:
 
 
 def rank(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Candidates, the answer first: by strength, without those that an equally strong one supersedes, then by time."""
+    """Candidates, the answer first: by strength, then by time; without those that one at least as strong supersedes.
+
+    A cause that is only possible supersedes nothing.
+    """
     supersedes = {rule.cause: rule.supersedes for rule in all_rules()}
     candidates = [v for v in verdicts if v.strength.rank > 0]
     kept = [
         v
         for v in candidates
         if not any(
-            v.cause in supersedes.get(w.cause, ()) and w.strength.rank >= v.strength.rank
+            v.cause in supersedes.get(w.cause, ()) and w.strength.rank >= max(v.strength.rank, Strength.LIKELY.rank)
             for w in candidates
             if w is not v
         )

@@ -89,5 +89,6 @@ def meaning(code: int | None, signal: int | None) -> str:
     if code == 127:
         return "exit 127: command not found (shell convention)"
     if 128 < code < 160:
-        return f"exit {code}: by shell convention 128 + {code - 128}, a program below the script died of {name(code - 128)}"
+        number = code - 128
+        return f"exit {code}: by shell convention 128 + {number}, a program below the script died of {name(number)}"
     return f"exited with code {code}"

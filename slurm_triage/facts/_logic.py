@@ -26,7 +26,8 @@ def _cites(items: Iterable[Cite | Event]) -> tuple[Cite, ...]:
     found: dict[tuple[str, int], Cite] = {}
     for item in items:
         cite = item if isinstance(item, Cite) else item.cite
-        found.setdefault((cite.file, cite.line), cite)
+        if cite.text:  # an empty file has no line to show
+            found.setdefault((cite.file, cite.line), cite)
     return tuple(found.values())
 
 

@@ -18,6 +18,8 @@ from slurm_triage.facts.log import Log
 from slurm_triage.model import Cite, ExitInfo, Fact, ShownExit, Sign, Stamp, TaskExit
 
 SHELL_BASE = 128
+NO_EXIT = ("NODE_FAIL", "BOOT_FAIL", "DEADLINE", "REQUEUED")
+"""States whose exit code (1:0, 0:1, 0:0 by version and witness) Slurm made up: no program ended with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,8 @@ class Exits:
         if shown is None:
             return ExitInfo(shown_by_sacct=text), None
         cite = next(r.cite for r in self.accounting.records if r.exit is not None)
-        if self._ended_by_slurm and shown.code == 0 == shown.signal:
-            return ExitInfo(shown_by_sacct=text, meaning="0:0 says nothing: Slurm itself ended the job"), None
+        if self.accounting.state in NO_EXIT or (self._ended_by_slurm and shown.code == 0 == shown.signal):
+            return ExitInfo(shown_by_sacct=text, meaning="says nothing: Slurm itself ended the job"), None
         if shown.signal:
             return ExitInfo(0, shown.signal, None, None, text, signals.meaning(0, shown.signal)), cite
         if shown.code == 0 or shown.minus_128 is False:
@@ -88,7 +90,8 @@ class Exits:
         """(code, signal, raw, core, cite) by witnesses that cannot lose 128, best first."""
         found: list[tuple[int, int, int | None, bool | None, Cite]] = []
         quiet = self._ended_by_slurm
-        for hook in self.accounting.hooks:
+        hooks = () if self.accounting.state in NO_EXIT else self.accounting.hooks
+        for hook in hooks:
             text = hook.values.get("SLURM_JOB_EXIT_CODE", "")
             if text.isascii() and text.isdigit():
                 raw = int(text)

@@ -171,7 +171,9 @@ class Memory:
         if hit:
             return false(says, "the job reached its own limit", hit)
         return unknown(
-            says, "the job cgroup's counters were not seen", "install the SPANK plugin: it reads them at task exit"
+            says,
+            "the job cgroup's counters were not seen",
+            "read memory.events and memory.peak of the job's cgroup at task exit",
         )
 
     @cached_property

@@ -68,6 +68,14 @@ class NodeFacts:
         return unknown(says, "no such line was seen", "sinfo -R; slurmd's log for `NOT ENDING WITH SIGNALS`")
 
     @cached_property
+    def stepd_gave_up(self) -> Fact:
+        """slurmstepd itself says that it gave up waiting for the processes to die."""
+        says = "slurmstepd gave up waiting for the job's processes to die"
+        lines = self._of("slurm_stepd_terminated", "slurmd_stepd_terminated")
+        lines = [s for s in lines if "NOT ENDING WITH SIGNALS" in s.cite.text]
+        return true(says, lines) if lines else unknown(says, "no such line was seen", "read slurmd's log on the node")
+
+    @cached_property
     def boot_failed(self) -> Fact:
         """A node did not come up for the job."""
         says = "a node did not boot for the job"

@@ -29,6 +29,8 @@ OWN_FAULT = (
     signals.SIGSYS,
     signals.SIGTRAP,
 )
+AFTER_END = 5.0
+"""Seconds after the end of the job in which a kernel line may still be about it."""
 SENT = (signals.SIGHUP, signals.SIGINT, signals.SIGQUIT, signals.SIGUSR1, signals.SIGUSR2, signals.SIGALRM)
 ERROR_LINES = (
     "python_exception", "python_traceback", "usage_error", "file_not_found", "glibc_abort", "assertion_failed",
@@ -75,7 +77,8 @@ class Program:
         """The kernel logged the fault. No line proves nothing: handlers, rate limits and arm64's default hide it."""
         says = f"the kernel logged a fault that ends in {signals.name(number)}"
         word = TRAP_WORD.get(number, "")
-        lines = [s for s in self.log.of(*KERNEL_LINE.get(number, ())) if s.id != "x86_trap" or word in s.cite.text]
+        logged = self.log.of(*KERNEL_LINE.get(number, ()))
+        lines = [s for s in logged if (s.id != "x86_trap" or word in s.cite.text) and self._is_ours(s, number)]
         if lines:
             return true(says, lines[:3])
         return unknown(
@@ -89,6 +92,25 @@ class Program:
         """A process died of SIGBUS and a program of the job says that shared memory is too small."""
         says = "a process died of SIGBUS and the program names shared memory"
         return all_of(says, self.crashed(signals.SIGBUS), self._said(says, "shm_too_small"))
+
+    def _is_ours(self, line: Sign, number: int) -> bool:
+        """Whether a kernel fault line speaks of a process of this job: other jobs' faults stand in the same log.
+
+        Known by the pid; else by time together with another witness of the same signal in this job. An excerpt that
+        names no job at all is taken to be about the job in question.
+        """
+        if self.attempt.job_id is None:
+            return True
+        pids = {str(t.pid) for t in self.exits.tasks if t.pid is not None}
+        pids |= {s.fields["pid"] for s in self.log.of("shell_signal") if s.fields.get("pid")}
+        if line.fields.get("pid") in pids:
+            return True
+        if not any(d.signal == number for d in self.exits.deaths):
+            return False
+        start, end = self.attempt.start, self.attempt.end
+        if line.at is None or start is None or not (line.at.zoned and start.zoned):
+            return line.at is None
+        return line.at.hi >= start.lo and (end is None or line.at.lo <= end.hi + AFTER_END)
 
     # ------------------------------------------------------------------------------------------ plain errors
 
@@ -141,7 +163,9 @@ class Program:
             return true(says, [d.cite for d in step_killed])
         if codes:
             return unknown(
-                says, "only the exit code suggests it", "install the SPANK plugin: it sees each task's wait status"
+                says,
+                "only the exit code suggests it",
+                "look for the tasks' wait statuses (SPANK task_exit) and for the shell's own messages",
             )
         return false(says, f"the job {info.meaning}", [cite] if cite else [])
 
@@ -188,7 +212,10 @@ class Program:
         bad = [
             s.cite
             for s in self.accounting.app_steps()
-            if s.exit is not None and (s.exit.code or s.exit.signal) and not s.cancelled_by
+            if s.exit is not None
+            and (s.exit.code or s.exit.signal)
+            and not s.cancelled_by
+            and s.exit.signal not in (*SENT, signals.SIGTERM, signals.SIGKILL)
         ]
         lines = [d.cite for d in self.exits.deaths if d.witness in ("slurm", "status") and d.step != "batch"]
         failed = self.log.of("slurm_task_failure", "srun_force_terminated")

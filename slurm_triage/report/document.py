@@ -66,7 +66,7 @@ def ruled_out_by(verdict: Verdict) -> tuple[str, tuple[Cite, ...]]:
         c
         for c in verdict.conditions
         if (c.role is Role.REFUTE and c.fact.holds is True) or (c.role is Role.REQUIRE and c.fact.holds is False)
-    ] or [c for c in verdict.conditions if c.role is Role.CONFIRM and c.fact.holds is False]
+    ] or [c for c in verdict.conditions if c.role is not Role.REFUTE and c.fact.holds is False]
     against.sort(key=lambda c: (not c.fact.cites, c.role is not Role.REFUTE))  # what a line says comes first
     because = "; ".join(dict.fromkeys(_decided(c) for c in against))
     cites = tuple(dict.fromkeys(cite for c in against for cite in c.fact.cites))

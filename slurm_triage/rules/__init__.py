@@ -15,7 +15,7 @@ who has to act, a summary and actions:
 The conditions become a strength by one truth table (`strength_of`):
 
 =========================================================================================  ==========
-a require is false, a refute is true, or there are confirms and all of them are false      ruled out
+a require is false, a refute is true, or all confirms and supports are false               ruled out
 all requires true and a confirm true                                                       confirmed
 a confirm true but a require unknown; or requires true and no confirm, or a support, true  likely
 something true, the rest unknown                                                           possible

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from slurm_triage import signals
 from slurm_triage.facts import Job
+from slurm_triage.facts._logic import all_of, negation
 from slurm_triage.model import Fact
 from slurm_triage.rules import Item, confirm, refute, require, support, when
 
@@ -13,9 +14,15 @@ CRASH_ECHOES = ("app_error", "peer_rank_died", "mpi_abort", "accounting_state_wr
 """What a crash of one rank looks like from elsewhere; with --kill-on-bad-exit the rest die of SIGTERM or SIGKILL."""
 
 
-def crash(job: Job, number: int, *log_ids: str) -> Iterator[Item]:
-    """The conditions shared by all faults: a witness of the status or the kernel confirms, other words support."""
-    yield require(job.program.may_have_crashed(number, *log_ids))
+def crash(job: Job, number: int, *log_ids: str, unless: Fact | None = None) -> Iterator[Item]:
+    """The conditions shared by all faults: a witness of the status or the kernel confirms, other words support.
+
+    `unless` is a fact that explains the signal away; while it is unknown nothing is confirmed.
+    """
+    died = job.program.may_have_crashed(number, *log_ids)
+    if unless is not None:
+        died = all_of(died.says, died, negation(f"not so that {unless.says}", unless))
+    yield require(died)
     yield confirm(job.program.crashed(number))
     yield confirm(job.program.kernel_fault(number))
     yield support(job.program.may_have_crashed(number, *log_ids))

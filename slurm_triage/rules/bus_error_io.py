@@ -3,7 +3,7 @@
 from slurm_triage import signals
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, note, owner, rule, summary
+from slurm_triage.rules import Said, action, note, owner, refute, rule, summary
 from slurm_triage.rules._crash import CRASH_ECHOES, crash, where
 
 
@@ -22,6 +22,7 @@ def bus_error_io(job: Job) -> Said:
     What this is not: a sign of bad hardware by itself.
     """
     yield from crash(job, signals.SIGBUS, "sigbus_text")
+    yield refute(job.memory.oom_killed)
     yield owner(Owner.USER)
     yield summary(f"A process of the job died of a bus error{where(job, signals.SIGBUS)}.")
     yield action("Check the mapped file (truncated, replaced, quota) and /dev/shm.", "df -h /dev/shm")

@@ -3,7 +3,7 @@
 from slurm_triage import signals
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, owner, refute, rule, summary
+from slurm_triage.rules import Said, action, owner, rule, summary
 from slurm_triage.rules._crash import CRASH_ECHOES, crash, where
 
 
@@ -20,8 +20,8 @@ def illegal_instruction(job: Job) -> Said:
 
     What this is not: an exec format error: there the program never starts.
     """
-    yield from crash(job, signals.SIGILL, "sigill_text")
-    yield refute(job.log.has("a library stopped itself with a trap instruction", "tcl_fork_bug"))
+    trapped = job.log.has("a library stopped itself with a trap instruction", "tcl_fork_bug", "glibc_abort")
+    yield from crash(job, signals.SIGILL, "sigill_text", unless=trapped)
     yield owner(Owner.USER)
     yield summary(f"A process of the job died of an illegal instruction{where(job, signals.SIGILL)}.")
     yield action("Use a build for this node's CPU, or nodes that fit the build.", "lscpu")

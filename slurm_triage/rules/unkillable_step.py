@@ -19,7 +19,7 @@ def unkillable_step(job: Job) -> Said:
     What this is not: a fault of the program's logic; and if the job had been cancelled before, that ended it.
     """
     yield require(job.node.unkillable)
-    yield confirm(job.node.unkillable)
+    yield confirm(job.node.stepd_gave_up)
     yield refute(job.cancel.by_state)
     yield support(job.node.reason_down)
     yield owner(Owner.ADMIN)

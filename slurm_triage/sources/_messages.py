@@ -293,28 +293,3 @@ def sign(source: str, file: EvidenceFile, context: Context, hit: Hit, node: str 
     cite = context.cite(source, file, hit.number, hit.text, node=named or node, at=at)
     job, step = job_and_step(fields)
     return Sign(cite, job, step, id=hit.id, voice=hit.voice, fields=fields)
-
-
-# ------------------------------------------------------------------------------------------------ recognising
-
-_OUTPUT = re.compile(
-    r"(?:.*\.(?:out|err|stdout|stderr)(?:\.\d+)?|(?:out|err|client|terminal)(?:[._-].*)?|slurm-\d+\S*)", re.I
-)
-_DAEMON = re.compile(
-    r"(?:slurmctld|slurmd|slurmdbd|slurmstepd|kmsg|dmesg|kern|syslog|messages|journal|mcelog|"
-    r"sacct|scontrol|squeue|sinfo|seff|sdiag|env\.|spank|pod|kubectl|events)[\w.-]*",
-    re.I,
-)
-
-
-def is_output_name(name: str) -> bool:
-    """A name of job output: `job.out`, `slurm-17.out`, `x.err`, `out/*`, `client.out`."""
-    base = name.rsplit("/", 1)[-1]
-    if "out" in name.split("/")[:-1]:
-        return True
-    return bool(_OUTPUT.fullmatch(base)) and not is_daemon_name(name)
-
-
-def is_daemon_name(name: str) -> bool:
-    """Whether a file's name says that a daemon or a tool wrote it, not the job."""
-    return bool(_DAEMON.match(name.rsplit("/", 1)[-1]))

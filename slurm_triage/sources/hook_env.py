@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from slurm_triage.case import EvidenceFile
 from slurm_triage.model import Cite, Event, HookEnv, Stamp, Unreadable
 from slurm_triage.sources import Context
-from slurm_triage.sources.scontrol_job import is_output
+from slurm_triage.sources._names import is_output_name
 
 KIND = "hook_env"
 
@@ -47,7 +47,7 @@ def recognise(name: str, head: Sequence[str]) -> float:
     else:
         score = 0.8 if variables.keys() & {"SLURM_JOB_EXIT_CODE", "SLURM_JOB_EXIT_CODE2"} else 0.0
     # A job can print what it likes, the environment of a hook included.
-    return min(score, 0.3) if is_output(name) else score
+    return min(score, 0.3) if is_output_name(name) else score
 
 
 def _records(file: EvidenceFile, context: Context) -> tuple[list[tuple[int, str]], bool]:

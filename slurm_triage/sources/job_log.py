@@ -26,14 +26,13 @@ from slurm_triage.sources._messages import (
     Hit,
     Keeper,
     Label,
-    is_daemon_name,
-    is_output_name,
     known,
     label_of,
     matches,
     segments,
     sign,
 )
+from slurm_triage.sources._names import is_daemon_name, is_output_name
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -17,6 +17,7 @@ from typing import Any
 from slurm_triage.case import LINE_LIMIT, EvidenceFile
 from slurm_triage.model import Cite, Event, JobRecord, ShownExit, Stamp, StepRecord, Unreadable
 from slurm_triage.sources import TEXT_LIMIT, Context, _sacct
+from slurm_triage.sources._names import is_output_name
 
 KIND = "sacct_json"
 
@@ -33,6 +34,8 @@ _Json = Mapping[str, Any]
 
 def recognise(name: str, head: Sequence[str]) -> float:
     """Whether it is an object with `jobs` as accounting prints them (`squeue --json` has `jobs` of another shape)."""
+    if is_output_name(name):  # a job may print anything
+        return 0.0
     text = "\n".join(head)[: 2 * LINE_LIMIT]
     if not text.lstrip().startswith("{") or _CONTROLLER.search(text):
         return 0.0

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from slurm_triage.case import EvidenceFile
 from slurm_triage.model import Cite, Event, Stamp, Unreadable
 from slurm_triage.sources import Context, _sacct
+from slurm_triage.sources._names import is_output_name
 
 KIND = "sacct"
 
@@ -42,7 +43,12 @@ def _header(line: str) -> list[_sacct.Column] | None:
 
 
 def recognise(name: str, head: Sequence[str]) -> float:
-    """1.0 for a header with an id and the state, less for fewer columns. A poll (column `seen`) is not accounting."""
+    """1.0 for a header with an id and the state, less for fewer columns. A poll (column `seen`) is not accounting.
+
+    A file named like a job's output is not either: a job may print any table.
+    """
+    if is_output_name(name):
+        return 0.0
     for line in head:
         fields = line.split("|", 200)
         if "seen" in (field.strip() for field in fields):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from slurm_triage.case import EvidenceFile
 from slurm_triage.model import Event, Setting, Unreadable
 from slurm_triage.sources import Context
-from slurm_triage.sources.scontrol_job import is_output
+from slurm_triage.sources._names import is_output_name
 
 KIND = "sacctmgr_qos"
 
@@ -26,7 +26,7 @@ def recognise(name: str, head: Sequence[str]) -> float:
     """1.0 when the first line with text is the header of a table of QOS."""
     first = next((line for line in head if line.strip()), "")
     score = 1.0 if _header(first) else 0.0
-    return min(score, 0.3) if is_output(name) else score
+    return min(score, 0.3) if is_output_name(name) else score
 
 
 def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:

@@ -14,7 +14,7 @@ from typing import Any
 from slurm_triage.case import EvidenceFile
 from slurm_triage.model import Event, Setting, Stamp, Unreadable
 from slurm_triage.sources import Context
-from slurm_triage.sources.scontrol_job import is_output
+from slurm_triage.sources._names import is_output_name
 from slurm_triage.sources.scontrol_partition import KEYS as PARTITION_KEYS
 
 KIND = "scontrol_config"
@@ -126,7 +126,7 @@ def recognise(name: str, head: Sequence[str]) -> float:
     else:
         found = {m[0].lower() for line in head if (m := _CONF_KEYS.match(line))}
         score = 0.9 if len(found) >= 2 or (found and name.endswith("slurm.conf")) else 0.0
-    return min(score, 0.3) if is_output(name) else score
+    return min(score, 0.3) if is_output_name(name) else score
 
 
 def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from slurm_triage.case import EvidenceFile
 from slurm_triage.model import Cite, ControllerJob, Event, Stamp, Unreadable
 from slurm_triage.sources import Context
+from slurm_triage.sources._names import is_output_name
 
 KIND = "scontrol_job"
 
@@ -112,13 +113,7 @@ _LOG_KEY = re.compile(
 )
 _LOG_NAME = re.compile(r"^JobId=(\S+) UserId=(\S*) (?:GroupId=(\S*) )?Name=")
 _ERROR = re.compile(r"^(?:scontrol: )?(?:error: )?slurm_load_jobs? error: (.*)$")
-_OUTPUT_NAME = re.compile(r"(?:^|/)(?:out/|[^/]*\.(?:out|err|log|o\d+|e\d+)$)")
 _STAMPS = ("StartTime", "EndTime", "SubmitTime", "PreemptTime", "SuspendTime")
-
-
-def is_output(name: str) -> bool:
-    """Whether a file of this name is likely a job's own output or a log, in which anybody may print anything."""
-    return _OUTPUT_NAME.search(name) is not None
 
 
 def recognise(name: str, head: Sequence[str]) -> float:
@@ -132,7 +127,7 @@ def recognise(name: str, head: Sequence[str]) -> float:
     elif sum(bool((m := _LEADER.match(line)) and m[2] in _WHOLE and m[1]) for line in head) >= 2:
         score = 0.6
     # Jobs like to print their own record: at the top of a job's output it is the program that speaks.
-    return min(score, 0.3) if is_output(name) else score
+    return min(score, 0.3) if is_output_name(name) else score
 
 
 @dataclass

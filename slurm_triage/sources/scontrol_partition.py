@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from slurm_triage.case import EvidenceFile
 from slurm_triage.model import Event, Setting, Unreadable
 from slurm_triage.sources import Context
-from slurm_triage.sources.scontrol_job import is_output
+from slurm_triage.sources._names import is_output_name
 
 KIND = "scontrol_partition"
 
@@ -28,7 +28,7 @@ def recognise(name: str, head: Sequence[str]) -> float:
     score = 1.0 if any(re.search(r"(?:^|\s)Total(?:CPUs|Nodes)=", line) for line in head) else 0.4
     if score < 1.0 and any(re.match(r"^\s+AllowGroups=", line) for line in head):
         score = 0.9
-    return min(score, 0.3) if is_output(name) else score
+    return min(score, 0.3) if is_output_name(name) else score
 
 
 def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:

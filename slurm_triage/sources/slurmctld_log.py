@@ -9,7 +9,8 @@ from slurm_triage.case import EvidenceFile
 from slurm_triage.model import Event, Voice
 from slurm_triage.sources import Context
 from slurm_triage.sources._catalog import load
-from slurm_triage.sources._messages import Finder, Keeper, is_output_name, known, matches, sign
+from slurm_triage.sources._messages import Finder, Keeper, known, matches, sign
+from slurm_triage.sources._names import is_output_name
 
 KIND = "slurmctld_log"
 

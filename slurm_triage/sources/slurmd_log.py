@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from slurm_triage.case import EvidenceFile
 from slurm_triage.model import Event, Voice
 from slurm_triage.sources import Context
-from slurm_triage.sources._messages import Finder, Keeper, is_output_name, known, matches, node_name, sign
+from slurm_triage.sources._messages import Finder, Keeper, known, matches, node_name, sign
+from slurm_triage.sources._names import is_output_name
 
 KIND = "slurmd_log"
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from slurm_triage.case import EvidenceFile
 from slurm_triage.model import Event, MemoryCounters, Sign, TaskExit, Unreadable, Voice
 from slurm_triage.sources import Context
-from slurm_triage.sources.scontrol_job import is_output
+from slurm_triage.sources._names import is_output_name
 
 KIND = "task_exits"
 
@@ -36,7 +36,7 @@ def recognise(name: str, head: Sequence[str]) -> float:
     first = next((line for line in head if line.strip()), "")
     score = 1.0 if _LINE.fullmatch(first) else 0.0
     # What the plugin writes is believed; a job that prints such lines must not be.
-    return min(score, 0.3) if is_output(name) else score
+    return min(score, 0.3) if is_output_name(name) else score
 
 
 def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
