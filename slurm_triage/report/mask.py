@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 HIDDEN = "***"
 """What stands in the place of a secret."""
@@ -90,6 +91,7 @@ def _hide(match: re.Match[str]) -> str:
     return f"{match['key']}{match['open'] or match['open1'] or ''}{HIDDEN}"
 
 
+@lru_cache(maxsize=4096)  # one line is cited by several rules, in several parts
 def secrets(text: str) -> str:
     """`text` with passwords, tokens and keys replaced by `***`; everything else as it was.
 

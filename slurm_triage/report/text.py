@@ -11,11 +11,9 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
-
-import jinja2
-from jinja2.sandbox import SandboxedEnvironment
+from typing import TYPE_CHECKING, Any
 
 from slurm_triage.causes import title
 from slurm_triage.clock import show
@@ -23,6 +21,9 @@ from slurm_triage.model import Cite, Coverage, Diagnosis, ExitInfo, JobIdentity,
 from slurm_triage.nodeset import fold
 from slurm_triage.report import mask
 from slurm_triage.report.document import document, ruled_out_by, strength
+
+if TYPE_CHECKING:
+    from jinja2.sandbox import SandboxedEnvironment
 
 LINES = 60
 COLUMNS = 79
@@ -476,15 +477,23 @@ def _site_templates() -> list[Path]:
     return [*([Path(named)] if named else []), SITE_TEMPLATES]
 
 
-def _fill(folder: Path, values: dict[str, Any]) -> str:
-    environment = SandboxedEnvironment(
+@lru_cache(maxsize=8)
+def _environment(folder: Path) -> SandboxedEnvironment:
+    """Compiled once per folder; a changed template file is seen (auto_reload)."""
+    import jinja2  # here, since json and brief need no template
+    from jinja2.sandbox import SandboxedEnvironment
+
+    return SandboxedEnvironment(
         loader=jinja2.FileSystemLoader(str(folder)),
         undefined=jinja2.StrictUndefined,
         autoescape=False,  # plain text, no markup
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(TEMPLATE).render(values)
+
+
+def _fill(folder: Path, values: dict[str, Any]) -> str:
+    return _environment(folder).get_template(TEMPLATE).render(values)
 
 
 def _has_template(folder: Path) -> bool:
@@ -508,7 +517,7 @@ def _loudly(fill: Callable[[], str]) -> tuple[str, str]:
     try:
         text = fill()
     except Exception as error:  # a diagnosis must not be lost to a typo
-        where = f" line {error.lineno}" if isinstance(error, jinja2.TemplateSyntaxError) else ""
+        where = f" line {getattr(error, 'lineno', 0)}" if isinstance(getattr(error, "lineno", None), int) else ""
         return "", f"{type(error).__name__}{where}: {error}"
     return (text, "") if text.strip() else ("", "it made an empty page")
 
