@@ -79,7 +79,7 @@ class Cancel:
         job_lines = [s for s in lines if s.fields.get("kind", "").upper() == "JOB"]
         if job_lines:
             return true(says, job_lines)
-        teardown = self.log.of("srun_terminating", "slurm_task_failure")
+        teardown = self.log.of("srun_terminating", "slurm_task_failure", "mpi_abort")
         if lines and not teardown and not self.ranks.failed:
             return true(says, lines)
         if lines:

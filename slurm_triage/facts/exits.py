@@ -27,7 +27,7 @@ class Death:
     """One abnormal end. Exactly one of `code` and `signal` is set.
 
     `witness` says how it is known: `status` (wait status), `accounting`, `slurm` (a message of srun or slurmd),
-    `kernel`, `shell` (bash's own message), `convention` (an exit code of 128 + n: a program below may have died).
+    `kernel`, `shell` (the message of the shell or launcher above the process), `convention` (an exit code of 128 + n: a program below may have died).
     """
 
     signal: int | None
@@ -181,7 +181,7 @@ class Exits:
 
     def _by_shell(self) -> list[Death]:
         found = []
-        for sign in self.log.of("shell_signal", "shell_bare_signal"):
+        for sign in self.log.of("shell_signal", "shell_bare_signal", "torchrun_child_signal", "torchrun_signal"):
             number = signals.number_of(sign.fields.get("signal", ""))
             if number:
                 found.append(Death(number, None, "shell", sign.cite, "batch", None, sign.node, sign.at))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from slurm_triage.attempts import Attempt
-from slurm_triage.facts._logic import all_of, false, true, unknown
+from slurm_triage.facts._logic import all_of, true, unknown
 from slurm_triage.facts.log import Log
 from slurm_triage.model import Fact, Sign, Voice
 
@@ -37,13 +37,20 @@ class Pods:
         lines = self._of(*ENDS)
         if len(kinds) == 1 and not self.attempt.records:
             return true(says, lines[:2])
-        if len(kinds) > 1:
-            return false(says, "the events name several reasons", lines[:4])
-        return unknown(says, "Slurm's records tell of the job's end too", HOW)
+        why = "the events name several reasons" if len(kinds) > 1 else "Slurm's records tell of the job's end too"
+        return unknown(says, why if kinds else "no such event was seen", HOW)
 
     def proves(self, says: str, *ids: str) -> Fact:
         """The kubelet's own event, and nothing that tells of another end."""
         return all_of(says, self.said(says, *ids), self.only_end)
+
+    @cached_property
+    def killed_for_probe(self) -> Fact:
+        """The kubelet killed the container for its probe, and no OOM kill could have come before it."""
+        says = "the kubelet killed the container for its probe"
+        if self._of("pod_oomkilled"):
+            return unknown(says, "a process of it was killed for want of memory too: which came first is open", HOW)
+        return self.said(says, "pod_killing_liveness")
 
     @property
     def over_request(self) -> bool:

@@ -36,10 +36,12 @@ class Scheduling:
         cites: list[Cite | Sign] = [c for word, c in self.accounting.states() if word == "PREEMPTED"]
         if cites and self.preempted_by_mistake.holds:
             return false(says, self.preempted_by_mistake.says, self.preempted_by_mistake.cites)
-        cites += self.log.of("slurm_preempted", "ctld_preempted", "ctld_preempt_grace", "slurmd_preempted")
+        cites += self.log.of("ctld_preempted", "ctld_preempt_grace")
+        cites += [s for s in self.log.of("slurmd_cancelled") if "DUE TO PREEMPTION" in s.cite.text]
         cites += [v.cites.get("PreemptTime", v.cite) for v in self.accounting.views if v.preempt_time is not None]
-        if cites:
-            return true(says, cites)
+        printed = self.log.of("slurm_preempted")
+        if cites or (printed and self.accounting.final is None):
+            return true(says, [*cites, *printed])
         final = self.accounting.final
         if final is not None and final.state in OTHER_ENDS:
             return false(says, f"accounting says {final.state}", [final])
@@ -101,9 +103,11 @@ class Scheduling:
         """Slurm ended the job, or one of its steps, at its time limit."""
         says = "Slurm ended the job at its time limit"
         cites: list[Cite | Sign] = [c for word, c in self.accounting.states() if word == "TIMEOUT"]
-        cites += self.log.of("slurm_time_limit", "ctld_time_limit")
-        if cites:
-            return true(says, cites)
+        printed = self.log.of("slurm_time_limit")
+        of_step = [s for s in printed if s.fields.get("kind", "").upper() == "STEP"]
+        cites += self.log.of("ctld_time_limit")
+        if cites or of_step or (printed and self.accounting.final is None):
+            return true(says, [*cites, *printed])
         final = self.accounting.final
         if final is not None:
             return false(says, f"accounting says {final.state}", [final])

@@ -23,6 +23,9 @@ PERSONAL = re.compile(r"/(?:home|users?|u|project|projects|work|group|groups|gpf
 DF_ROW = re.compile(r"(?P<device>\S{1,200})\s+(?:[\d.]+[KMGTP]?i?B?\s+){3}(?P<use>\d{1,3})%\s+(?P<mount>/\S{0,200})")
 """A row of df, with or without -h."""
 
+QUOTED_PATH = re.compile(r"['‘`](/[^'’`]{1,400})['’`]")
+"""A path in a message of the C library or of Python."""
+
 IO_KIN = ("io_error", "lustre_error_text", "stale_file_handle", "read_only_fs", "sigbus_text")
 FULL = 98
 """Per cent of use at which a file system has no room for a program any more (ext4 keeps 5 % for root, df counts it)."""
@@ -44,13 +47,13 @@ class Storage:
         """Lines that say ENOSPC and mean a file system, not shared memory."""
         shm = {(s.cite.file, s.cite.line) for s in self.log.of("shm_too_small")}
         found = [s for s in self.log.of("no_space") if (s.cite.file, s.cite.line) not in shm]
-        return tuple(s for s in found if not s.fields.get("path", "").startswith("/dev/shm"))
+        return tuple(s for s in found if not _path(s).startswith("/dev/shm"))
 
     @cached_property
     def full_shared(self) -> Fact:
         """What is full is a shared or personal file system: by the path in the message, or by a row of df."""
         says = "the file system that is full is a shared or personal one"
-        named = [s for s in self.no_room if PERSONAL.match(s.fields.get("path", ""))]
+        named = [s for s in self.no_room if PERSONAL.match(_path(s))]
         if named:
             return true(says, named)
         rows = [sign for sign, device, mount in self._df if ":" in device or PERSONAL.match(mount)]
@@ -65,7 +68,7 @@ class Storage:
     def full_local(self) -> Fact:
         """What is full is a file system of the node itself, by the path in the message or by a row of df."""
         says = "the file system that is full is one of the node"
-        named = [s for s in self.no_room if NODE_LOCAL.match(s.fields.get("path", ""))]
+        named = [s for s in self.no_room if NODE_LOCAL.match(_path(s))]
         rows = [s for s, device, mount in self._df if device.startswith(("/dev/", "tmpfs")) or NODE_LOCAL.match(mount)]
         if named or (rows and self.no_room):
             return true(says, [*named, *rows])
@@ -144,3 +147,9 @@ class Storage:
         return any_of(
             "a parallel file system failed", self.seen("the kernel reports trouble of it", lines), self.lost_text
         )
+
+
+def _path(sign: Sign) -> str:
+    """The path that a message names, empty if it names none."""
+    found = QUOTED_PATH.search(sign.cite.text)
+    return sign.fields.get("path") or (found[1] if found else "")

@@ -37,6 +37,20 @@ ERRORS = ("python_exception", "cpp_exception", "fortran_runtime", "runtime_panic
 """Families with which any program names its error, whatever it is."""
 
 
+CAUSES = (
+    "gpu_oom", "cuda_ecc", "cuda_illegal_access", "cuda_launch_failed", "cuda_device_assert", "cuda_nvlink_error",
+    "cuda_not_initialized_802", "cuda_driver_insufficient", "nvml_driver_mismatch", "nvidia_smi_failed",
+    "gpu_lost_text", "quoted_nvidia_xid", "quoted_nvrm_off_bus", "nccl_config", "nccl_memlock", "nccl_mismatch",
+    "nccl_net_error", "nccl_nvls", "nccl_timeout", "nccl_remote_exit", "gloo_timeout", "pmix_peer_lost",
+    "mpi_transport_error", "mpi_transport_canceled", "mpi_launch_failed", "mpi_cq_exhaustion", "mpi_abort",
+    "rendezvous_timeout", "store_barrier_timeout", "address_in_use", "disk_quota", "no_space", "stale_file_handle",
+    "lustre_error_text", "too_many_open_files", "process_limit", "jemalloc_page_size", "image_platform_mismatch",
+    "pyxis_error", "enroot_error", "apptainer_error", "container_runtime_error", "slurm_container_join",
+    "slurm_task_plugin", "slurm_plugin_stack",
+)  # fmt: skip
+"""Families that name more than `the program raised an error`: each has a rule of its own."""
+
+
 class Telling:
     """Which of the errors in the job's output counts."""
 
@@ -114,6 +128,17 @@ class Telling:
     def _tracebacks(self) -> set[tuple[str, int]]:
         """Lines that end a traceback."""
         return {_place(s) for s in self.log.of("python_exception") if "traceback" in s.fields}
+
+    @cached_property
+    def no_finer_cause(self) -> Fact:
+        """The last word of the output names no cause that has a rule of its own: a plain error is all there is."""
+        says = "the output names no cause beyond the program's own error"
+        named = self.last_word(says, *CAUSES)
+        if named.holds:
+            return false(says, "its last error names one", named.cites)
+        if self.log.read:
+            return true(says, self.log.ends[:1])
+        return unknown(says, "this attempt's output was not read", self.log.how)
 
     @cached_property
     def survived(self) -> Fact:

@@ -7,6 +7,18 @@ from slurm_triage.rules import Said, action, owner, rule, summary
 from slurm_triage.rules._crash import CRASH_ECHOES, crash, where
 
 HANDLERS = ("python_fatal_signal", "sigsegv_handler", "dataloader_worker_killed_segv", "tcl_fork_bug")
+DAEMONS = ("mcelog", "slurmd", "slurmstepd", "slurmctld", "nv-hostengine", "nvidia-persiste", "systemd", "sshd")
+    "mcelog",
+    "slurmd",
+    "slurmstepd",
+    "slurmctld",
+    "nv-hostengine",
+    "nvidia-persiste",
+    "systemd",
+    "sshd",
+    "munged",
+)
+"""Programs that belong to the node, not to a job (kernel lines cut names to 15 characters)."""
 
 
 @rule("app_segfault", supersedes=CRASH_ECHOES)
@@ -25,7 +37,8 @@ def app_segfault(job: Job) -> Said:
     What this is not: 0:11 with CANCELLED is not a cancellation; nobody cancelled anything.
     """
     yield from crash(job, signals.SIGSEGV, *HANDLERS)
-    yield owner(Owner.USER)
+    daemons = [s for s in job.log.of("x86_segfault") if s.fields.get("comm") in DAEMONS]
+    yield owner(Owner.ADMIN if daemons and job.attempt.job_id is None else Owner.USER)
     yield summary(f"A process of the job died of a segmentation fault{where(job, signals.SIGSEGV)}.")
     yield action("Get a stack of the first process that crashed (core file or gdb).")
     yield action("Check for mixed builds of libraries and compilers.")

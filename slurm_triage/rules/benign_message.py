@@ -28,7 +28,7 @@ def benign_message(job: Job) -> Said:
     yield support(all_of("harmless messages are all that the evidence holds", seen, _nothing_else(job)))
     yield owner(Owner.ADMIN)
     yield summary("The messages are known to be harmless; they end no job.")
-    yield action("Nothing for the job; keep scanners off srun's ports, or disable the service.")
+    yield action("Nothing to do for the job; silence the source of the messages.")
 
 
 def _nothing_else(job: Job) -> Fact:

@@ -25,7 +25,7 @@ def liveness_probe_kill(job: Job) -> Said:
     trouble = any_of("a probe failed", killed, failed)
     yield require(trouble)
     yield confirm(job.pods.proves("the kubelet killed the container for its probe", "pod_killing_liveness"))
-    yield support(killed)
+    yield support(job.pods.killed_for_probe)
     yield from outlived(job, trouble)
     yield owner(Owner.USER)
     yield summary("The kubelet killed the container because its liveness or startup probe failed.")

@@ -3,7 +3,7 @@
 from slurm_triage.facts import Job
 from slurm_triage.facts._logic import all_of, true, unknown
 from slurm_triage.model import Fact, Owner
-from slurm_triage.rules import Said, action, owner, require, rule, summary, support
+from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary
 
 SLOW = 1000
 """Failed charges before the kill from which the use crept up on the limit (a single jump leaves a few)."""
@@ -23,7 +23,7 @@ def mem_leak_growth(job: Job) -> Said:
     """
     yield require(all_of("a kill after a slow climb", job.memory.oom_killed, _crept_up(job)))
     how = "sstat -j JOBID -o MaxRSS, repeated while such a job runs"
-    yield support(unknown("the use grew from start to end", "no samples over time were seen", how))
+    yield confirm(unknown("the use grew from start to end", "no samples over time were seen", how))
     yield owner(Owner.USER)
     yield summary("The memory's use crept up to the limit before the kill; it may be a leak.")
     yield action("Sample the memory's use over time before asking for more.", "sstat -j JOBID -o JobID,MaxRSS")

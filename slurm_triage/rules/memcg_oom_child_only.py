@@ -1,6 +1,7 @@
 """Rule: a child was OOM-killed, the main process went on."""
 
 from slurm_triage.facts import Job
+from slurm_triage.facts._logic import all_of
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support, when
 from slurm_triage.rules._memory import OOM_ECHOES, ask, first_kill, own_limit_advice, use_and_limit, victim
@@ -20,8 +21,10 @@ def memcg_oom_child_only(job: Job) -> Said:
 
     What this is not: a job that was killed as a whole.
     """
-    yield require(job.memory.oom_killed)
-    yield require(job.memory.program_went_on)
+    survived = all_of(
+        "a process was killed and the main one went on", job.memory.oom_killed, job.memory.program_went_on
+    )
+    yield require(survived)
     yield confirm(job.memory.own_limit_hit)
     yield support(job.memory.slurm_counted_kill)
     yield refute(job.memory.node_ran_out)

@@ -1,7 +1,7 @@
 """Rule: nothing failed."""
 
 from slurm_triage.facts import Job
-from slurm_triage.facts._logic import all_of
+from slurm_triage.facts._logic import all_of, negation
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
 
@@ -21,6 +21,7 @@ def no_failure(job: Job) -> Said:
     yield require(job.outcome.ended_well)
     yield confirm(all_of("it ended well and hides nothing", job.outcome.ended_well, job.outcome.nothing_hidden))
     yield support(job.outcome.ended_well)
+    yield refute(negation("a step did not end well", job.outcome.all_steps_fine))
     yield refute(job.memory.oom_killed)
     yield refute(job.program.step_failed_unseen)
     yield refute(job.scheduling.preempted)

@@ -3,7 +3,7 @@
 from slurm_triage.facts import Job
 from slurm_triage.facts._logic import unknown
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, owner, require, rule, summary, support
+from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary
 
 
 @rule("node_hardware_suspect")
@@ -20,7 +20,7 @@ def node_hardware_suspect(job: Job) -> Said:
     What this is not: more than a suspicion. One job cannot prove it.
     """
     yield require(job.host.unlike_faults)
-    yield support(
+    yield confirm(
         unknown(
             "other programs failed on that node too",
             "the evidence is about one job",

@@ -3,7 +3,7 @@
 from slurm_triage.facts import Job
 from slurm_triage.facts._logic import any_of
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support, when
+from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, when
 
 
 @rule("prolog_failed", supersedes=("cancelled_by_user", "launch_failed", "admin_requeue", "app_error"))
@@ -24,7 +24,6 @@ def prolog_failed(job: Job) -> Said:
     yield require(any_of("the prolog or the launch failed", launch.prolog_status, launch.prolog_message, held))
     yield confirm(launch.prolog_status)
     yield confirm(launch.prolog_message)
-    yield support(launch.held_after_launch)
     yield owner(Owner.ADMIN)
     yield when(job.attempt.start)
     yield summary("The prolog failed on the node, so the job could not start; it was not the job's fault.")
