@@ -27,7 +27,8 @@ class Death:
     """One abnormal end. Exactly one of `code` and `signal` is set.
 
     `witness` says how it is known: `status` (wait status), `accounting`, `slurm` (a message of srun or slurmd),
-    `kernel`, `shell` (the message of the shell or launcher above the process), `convention` (an exit code of 128 + n: a program below may have died).
+    `kernel`, `shell` (the message of the shell or launcher above the process), `convention` (an exit code of 128 + n:
+    a program below may have died).
     """
 
     signal: int | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from functools import cached_property
 
@@ -103,7 +104,7 @@ class Telling:
         """As `last_word`, for lines already picked. Errors of the families `kin` tell the same failure again."""
         found = tuple(lines)
         own = {_place(sign) for sign in (*found, *self.log.of(*kin))}
-        last = {(sign.cite.file, sign.fields.get("rank")): sign for sign in found}
+        last = {_process(sign): sign for sign in found}
         after = {key: self._overtaken(sign, own) for key, sign in last.items()}
         standing = [sign for key, sign in last.items() if after[key] is None]
         if standing:
@@ -117,12 +118,21 @@ class Telling:
     def _overtaken(self, sign: Sign, own: set[tuple[str, int]]) -> Sign | None:
         """The error that the same process named later, None if there is none."""
         told_again = CHAIN if _place(sign) in self._tracebacks else 0
-        for other in self._statements:
-            gap = other.cite.line - sign.cite.line
-            same = other.cite.file == sign.cite.file and other.fields.get("rank") == sign.fields.get("rank")
-            if same and gap > told_again and _place(other) not in own:
+        lines, statements = self._by_process.get(_process(sign), ([], []))
+        for other in statements[bisect_right(lines, sign.cite.line + told_again) :]:
+            if _place(other) not in own:
                 return other
         return None
+
+    @cached_property
+    def _by_process(self) -> dict[tuple[str, str | None], tuple[list[int], list[Sign]]]:
+        """The statements of each process, in order, with their line numbers."""
+        found: dict[tuple[str, str | None], tuple[list[int], list[Sign]]] = {}
+        for sign in sorted(self._statements, key=lambda s: s.cite.line):
+            lines, statements = found.setdefault(_process(sign), ([], []))
+            lines.append(sign.cite.line)
+            statements.append(sign)
+        return found
 
     @cached_property
     def _tracebacks(self) -> set[tuple[str, int]]:
@@ -160,3 +170,8 @@ class Telling:
 
 def _place(sign: Sign) -> tuple[str, int]:
     return (sign.cite.file, sign.cite.line)
+
+
+def _process(sign: Sign) -> tuple[str, str | None]:
+    """Who wrote the line: the file, and the rank that its label names."""
+    return (sign.cite.file, sign.fields.get("rank"))

@@ -8,16 +8,6 @@ from slurm_triage.rules._crash import CRASH_ECHOES, crash, where
 
 HANDLERS = ("python_fatal_signal", "sigsegv_handler", "dataloader_worker_killed_segv", "tcl_fork_bug")
 DAEMONS = ("mcelog", "slurmd", "slurmstepd", "slurmctld", "nv-hostengine", "nvidia-persiste", "systemd", "sshd")
-    "mcelog",
-    "slurmd",
-    "slurmstepd",
-    "slurmctld",
-    "nv-hostengine",
-    "nvidia-persiste",
-    "systemd",
-    "sshd",
-    "munged",
-)
 """Programs that belong to the node, not to a job (kernel lines cut names to 15 characters)."""
 
 

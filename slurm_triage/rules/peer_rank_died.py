@@ -5,7 +5,8 @@ from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, require, rule, summary, support
 from slurm_triage.rules._told import not_an_echo
 
-LINES = ("nccl_remote_exit", "pmix_peer_lost", "mpi_transport_canceled")
+LINES = ("nccl_remote_exit", "pmix_peer_lost")
+"""A transfer that was cancelled (mpi_transport_canceled) only makes it possible: the process itself was torn down."""
 
 
 @rule("peer_rank_died", supersedes=("app_error",))
