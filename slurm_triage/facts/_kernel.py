@@ -79,12 +79,14 @@ class Kernel:
         return unknown(says, "no such line was seen in a kernel log", how)
 
     def tells(self, says: str, witnesses: Iterable[Witness], felt: Fact, *kin: str) -> Fact:
-        """The line likely is about the job's end: it happened inside the job or stands alone, and the program names no
-        error that has nothing to do with it (`kin`: families that have)."""
+        """The line likely is about the job's end: it happened inside the job or stands alone, and the program did not
+        end by itself without a word of it, nor names an error that has nothing to do with it (`kin`: families that
+        have)."""
         found = list(witnesses)
+        silent = self.log.read and self.telling.program.failed_by_itself.holds
         if felt.holds:
             near = found
-        elif self.telling.other_error(*kin) is not None:
+        elif silent or self.telling.other_error(*kin) is not None:
             near = []
         else:
             near = [w for w in found if w.place != "open"]

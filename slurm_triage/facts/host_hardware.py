@@ -17,6 +17,8 @@ VALID, UNCORRECTED = 1 << 63, 1 << 61
 """Bits of MCi_STATUS (Intel SDM vol. 3, chapter 17; AMD APM vol. 2, chapter 9)."""
 
 LOST_DEVICE = ("Surprise Down Error", "SDES")
+TIMEOUTS = ("CmpltTO", "Completion Timeout")
+"""Bits of the AER status of uncorrectable errors (PCI Express Base Specification, 7.8.4.2)."""
 
 
 class HostHardware:
@@ -86,23 +88,22 @@ class HostHardware:
     @cached_property
     def pcie_lost(self) -> tuple[Witness, ...]:
         """AER lines that mean the end of a device: fatal, surprise down, cut off, not recovered."""
-        return self.kernel.of("aer", where=_lost_device, lasting=True) + self._completion_timeouts
-
-    @cached_property
-    def _completion_timeouts(self) -> tuple[Witness, ...]:
-        return self.kernel.of("aer", where=lambda s: s.fields.get("error", "") in ("CmpltTO", "Completion Timeout"))
+        return self.kernel.of("aer", where=_lost_device, lasting=True)
 
     @cached_property
     def pcie_uncorrected(self) -> tuple[Witness, ...]:
         """All uncorrected PCIe errors, non-fatal ones and firmware's reports too."""
-        nonfatal = self.kernel.of("aer", where=lambda s: s.fields.get("sev", "").startswith("Uncorrect"))
-        return self.pcie_lost + nonfatal + self._ghes("pcie error")
+        return self.pcie_lost + self.kernel.of("aer", where=_uncorrected_report) + self._ghes("pcie error")
 
     @cached_property
-    def bus_failed(self) -> Fact:
-        """A PCIe device could not be reached any more, as AER says: GPU faults after it are its consequence."""
-        says = "the PCIe link of a device failed"
-        return self.kernel.seen(says, self.pcie_lost)
+    def device_lost(self) -> Fact:
+        """A PCIe device could not be reached any more, as AER says."""
+        return self.kernel.seen("a PCIe device was lost", self.pcie_lost)
+
+    @cached_property
+    def bus_erred(self) -> Fact:
+        """A PCIe device reported uncorrected errors: GPU faults beside them are their consequence."""
+        return self.kernel.seen("a PCIe device reported uncorrected errors", self.pcie_uncorrected)
 
     # ------------------------------------------------------------------------------------------ one bad node
 
@@ -136,5 +137,10 @@ def _lost_device(sign: Sign) -> bool:
     fields = sign.fields
     if "(Fatal)" in fields.get("sev", "") or fields.get("error", "") in LOST_DEVICE:
         return True
-    result = fields.get("result", "")
-    return "DPC: containment" in sign.cite.text or "recovery failed" in result or result.startswith("can't recover")
+    return "DPC: containment" in sign.cite.text or "recovery failed" in fields.get("result", "")
+
+
+def _uncorrected_report(sign: Sign) -> bool:
+    fields = sign.fields
+    kind = fields.get("sev", "").startswith("Uncorrect") or fields.get("error", "") in TIMEOUTS
+    return kind or fields.get("result", "").startswith("can't recover")

@@ -47,9 +47,9 @@ CAUSES = (
     "rendezvous_timeout", "store_barrier_timeout", "address_in_use", "disk_quota", "no_space", "stale_file_handle",
     "lustre_error_text", "too_many_open_files", "process_limit", "jemalloc_page_size", "image_platform_mismatch",
     "pyxis_error", "enroot_error", "apptainer_error", "container_runtime_error", "slurm_container_join",
-    "slurm_task_plugin", "slurm_plugin_stack",
+    "slurm_task_plugin", "slurm_plugin_stack", "cuda_error_other", "cuda_no_device", "nccl_system_error",
 )  # fmt: skip
-"""Families that name more than `the program raised an error`: each has a rule of its own."""
+"""Families that name, or point at, more than an error of the program: rules of their own ask for them."""
 
 
 class Telling:

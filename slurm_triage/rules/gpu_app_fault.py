@@ -27,7 +27,7 @@ def gpu_app_fault(job: Job) -> Said:
     if lines or job.log.of(*TEXTS):
         worse = (*OFF_BUS, *MEMORY_UNCORRECTABLE, *CONTAINED)
         yield refute(job.gpu.apart_from("the GPU itself failed", *worse))
-        yield refute(job.host.bus_failed)
+        yield refute(job.host.bus_erred)
     yield owner(Owner.USER)
     yield summary("GPU code of the program faulted (illegal access or exception).")
     yield action("Find the kernel with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer.")
