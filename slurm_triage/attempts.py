@@ -138,6 +138,8 @@ def _owned_by(
         if isinstance(event, OomKill):
             return True  # another job's kill on the node is evidence about this one too
         return not sure and len(parts) == 1 and isinstance(event, Sign)  # an excerpt: no record says which job it is
+    if sure and isinstance(event, Sign) and event.cite.source == "slurmd_log":
+        return False  # slurmd serves many jobs: a line of it that names none is nobody's
     if len(parts) == 1:
         return True
     base = event.cite.file.rsplit("/", 1)[-1]

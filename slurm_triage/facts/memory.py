@@ -19,8 +19,8 @@ from slurm_triage.facts.log import Log
 from slurm_triage.model import Cite, Fact, JobRecord, MemoryCounters, OomKill, OomTask, Sign, StepRecord
 
 KERNEL_HOW = "read the node's kernel log around the end of the job (dmesg -T, journalctl -k) for oom-kill lines"
-KILL_WINDOW = 5.0
-"""Seconds around the attempt in which a kernel kill without a cgroup path may be the job's."""
+KILL_WINDOW = 15.0
+"""Seconds around the attempt in which a kernel kill may be the job's: boot times are rounded, steps outlive the job."""
 
 
 class Memory:
@@ -44,7 +44,7 @@ class Memory:
         the evidence names no job at all (an excerpt), every kill in it.
         """
         ids = self.attempt.ids | {self.attempt.job_id or ""}
-        own = tuple(k for k in self.all_kills if k.job in ids)
+        own = tuple(k for k in self.all_kills if k.job in ids and self._in_time(k) is not False)
         if own:
             return own
         if self.attempt.job_id is None:
@@ -53,11 +53,14 @@ class Memory:
 
     def _of_owner_in_time(self, kill: OomKill) -> bool:
         """The victim's uid is the job's and the kill fell into the attempt: then no cgroup path is needed."""
+        owner = kill.uid is not None and str(kill.uid) in self.accounting.owner_names
+        return owner and self._in_time(kill) is True
+
+    def _in_time(self, kill: OomKill) -> bool | None:
+        """Whether the kill fell into the attempt; None if the times cannot be compared. Job ids are used again."""
         start, end = self.attempt.start, self.attempt.end
-        if kill.uid is None or str(kill.uid) not in self.accounting.owner_names or kill.at is None:
-            return False
-        if start is None or end is None or not (kill.at.zoned and start.zoned and end.zoned):
-            return False
+        if start is None or end is None or kill.at is None or not (kill.at.zoned and start.zoned and end.zoned):
+            return None
         return kill.at.hi >= start.lo - KILL_WINDOW and kill.at.lo <= end.hi + KILL_WINDOW
 
     def _kills_with(self, *constraints: str) -> list[Cite]:
