@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from slurm_triage.attempts import Attempt
-from slurm_triage.facts._logic import all_of, true, unknown
+from slurm_triage.facts._logic import all_of, false, true, unknown
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.log import Log
 from slurm_triage.facts.telling import Telling
@@ -19,6 +19,12 @@ from slurm_triage.nodeset import expand
 
 SLACK = 5.0
 """Seconds around the attempt in which a line still belongs to it (rounding of accounting, clocks of nodes)."""
+
+TROUBLE = (
+    "aer", "block_io", "edac", "ext4", "ghes", "gpfs", "lustre", "mce", "memory_failure", "mlx5", "nfs",
+    "nvidia_fabric", "nvidia_mmu_fault", "nvidia_sxid", "nvidia_xid", "nvme", "nvrm_off_bus", "xfs",
+)  # fmt: skip
+"""Families about what a program depends on."""
 
 HOW = "read the node's kernel log of the job's time (dmesg -T, journalctl -k)"
 
@@ -70,6 +76,17 @@ class Kernel:
         if at.hi < start.lo - SLACK:
             return "open" if lasting else None
         return "inside"
+
+    @property
+    def trouble_inside(self) -> Fact:
+        """A line about a GPU, memory, bus, disk or network file system fell into the job's time on its nodes.
+
+        Such a line need not be the job's end, but while it stands there an error of the program is not proven to be
+        its own. No line is False, also when no kernel log was read: nothing then speaks against the program's word.
+        """
+        says = "the kernel reports trouble of a device or file system inside the job's time"
+        found = [w.sign for w in self.of(*TROUBLE) if w.place == "inside"]
+        return true(says, found[:3]) if found else false(says, "no such line was seen")
 
     def seen(self, says: str, witnesses: Iterable[Witness], how: str = HOW) -> Fact:
         """Whether there is any such line."""

@@ -164,6 +164,15 @@ class Memory:
         return unknown(says, "the kernel's constraint line was not seen", KERNEL_HOW)
 
     @cached_property
+    def killed_outside_cgroups(self) -> Fact:
+        """The kernel's Killed line has the prefix of a kill outside memory cgroups (node, cpuset or NUMA policy)."""
+        says = "the kernel killed for want of memory outside any memory cgroup"
+        cites = [c for k in self.kills if k.constraint is None for c in k.cites if "Out of memory: Kill" in c.text]
+        if cites:
+            return true(says, cites)
+        return unknown(says, "no such kernel line was seen", KERNEL_HOW)
+
+    @cached_property
     def killed_below_limit(self) -> Fact:
         """A process was OOM-killed while the job's cgroup had not reached its limit: memory ran out elsewhere."""
         says = "a process was OOM-killed while the job was below its own limit"

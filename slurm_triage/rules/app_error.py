@@ -2,6 +2,7 @@
 
 from slurm_triage import signals
 from slurm_triage.facts import Job
+from slurm_triage.facts._logic import all_of, negation
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
 
@@ -21,7 +22,14 @@ def app_error(job: Job) -> Said:
     """
     program = job.program
     yield require(program.failed_by_itself)
-    yield confirm(program.nothing_else_seen)
+    yield confirm(
+        all_of(
+            "the exit was the program's own, and neither its output nor the node's kernel log names a finer cause",
+            program.nothing_else_seen,
+            job.telling.no_finer_cause,
+            negation("no trouble of device or file system fell into the job's time", job.kernel.trouble_inside),
+        )
+    )
     yield support(program.named_error)
     yield support(program.failed_by_itself)
     yield refute(program.ended_by_kill_signal)

@@ -27,6 +27,7 @@ def global_oom(job: Job) -> Said:
     yield require(memory.oom_killed)
     yield confirm(memory.node_ran_out)
     yield support(memory.killed_below_limit)
+    yield support(memory.killed_outside_cgroups)
     yield refute(memory.own_limit_hit)
     yield refute(memory.numa_or_cpuset)
     innocent = memory.other_user_filled_node.holds

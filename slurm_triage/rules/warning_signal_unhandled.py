@@ -6,7 +6,7 @@ from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
 
 
-@rule("warning_signal_unhandled", supersedes=("app_error", "accounting_state_wrong", "external_signal", "time_limit"))
+@rule("warning_signal_unhandled", supersedes=("app_error", "accounting_state_wrong", "external_signal"))
 def warning_signal_unhandled(job: Job) -> Said:
     """The program died of the warning signal requested with --signal, because nothing handled it.
 
