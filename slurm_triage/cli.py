@@ -6,11 +6,12 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from slurm_triage import __version__, case
-from slurm_triage.engine import Study, ended_badly, study
+from slurm_triage.engine import Study, ended_badly, study, study_events
 from slurm_triage.model import Diagnosis
 from slurm_triage.report.brief import brief
 from slurm_triage.report.delivery import Refused, deliver
@@ -29,11 +30,19 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     diagnose = verbs.add_parser(
         "diagnose",
-        help="diagnose the job whose evidence lies in a folder",
-        description="Diagnose jobs from folders of evidence. Exit status: 0 a diagnosis was made (also 'unknown'), "
-        "2 bad usage or a folder or target that cannot be used, 3 no evidence in any folder.",
+        help="diagnose a job of this cluster, or one whose evidence lies in a folder",
+        description="Diagnose a job of this cluster by its id, or jobs from folders of evidence. Exit status: 0 a "
+        "diagnosis was made (also 'unknown'), 2 bad usage, Slurm could not be asked, or a folder or target that cannot "
+        "be used, 3 no such job or no evidence in any folder.",
     )
-    diagnose.add_argument("--evidence", metavar="DIR", nargs="+", action="extend", required=True, type=Path)
+    diagnose.add_argument("what", metavar="JOBID", nargs="*", help="123, 123_4 (array task) or 123+1 (het component)")
+    diagnose.add_argument("--evidence", metavar="DIR", nargs="+", action="extend", default=[], type=Path)
+    diagnose.add_argument(
+        "--save",
+        metavar="DIR",
+        type=Path,
+        help="with JOBID: keep what was gathered as an evidence folder, new or empty",
+    )
     diagnose.add_argument(
         "--format",
         choices=("text", "json", "brief"),
@@ -67,28 +76,72 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _diagnose(options: argparse.Namespace) -> int:
+    jobs: list[str] = options.what
     folders: list[Path] = options.evidence
+    if not jobs and not folders:
+        _complain("diagnose: name a JOBID, or a folder with --evidence DIR.")
+        return UNREADABLE
+    if options.save is not None and len(jobs) != 1:
+        _complain("diagnose: --save keeps what was gathered about one JOBID.")
+        return UNREADABLE
+    total = len(jobs) + len(folders)
+    looks: list[Callable[[], tuple[Study | None, int]]] = [partial(_of_job, job, options.save) for job in jobs]
+    looks += [partial(_of_folder, folder) for folder in folders]
     failed, made = False, 0
-    for count, folder in enumerate(folders, 1):
-        _progress(count, len(folders))
-        try:
-            found = study(case.read(folder))
-        except OSError as error:
-            _complain(f"{folder}: cannot be read: {error.strerror or error}. Name a folder that holds evidence files.")
-            failed = True
-            continue
-        if not found.evidence_found:
-            _complain(
-                f"{folder}: no file in it was recognised as evidence. "
-                "The kinds that are understood are listed in docs/reference/evidence-folder.md."
-            )
+    for count, look in enumerate(looks, 1):
+        _progress(count, total)
+        found, status = look()
+        failed |= status == UNREADABLE
+        if found is None:
             continue
         made += 1
-        _print(found, options, several=len(folders) > 1)
+        _print(found, options, several=total > 1)
         failed |= not _keep(found, options)
     if failed:
         return UNREADABLE
     return OK if made else NO_EVIDENCE
+
+
+def _of_folder(folder: Path) -> tuple[Study | None, int]:
+    """The study of an evidence folder, and the exit status that it stands for."""
+    try:
+        found = study(case.read(folder))
+    except OSError as error:
+        _complain(f"{folder}: cannot be read: {error.strerror or error}. Name a folder that holds evidence files.")
+        return None, UNREADABLE
+    if not found.evidence_found:
+        _complain(
+            f"{folder}: no file in it was recognised as evidence. "
+            "The kinds that are understood are listed in docs/reference/evidence-folder.md."
+        )
+        return None, NO_EVIDENCE
+    return found, OK
+
+
+def _of_job(job: str, save: Path | None) -> tuple[Study | None, int]:
+    """The study of a job of this cluster, and the exit status that it stands for."""
+    from slurm_triage import live
+
+    if live.job_id(job) is None:
+        _complain(f"{job}: not a job id. Job ids are 123, 123_4 (task of an array) and 123+1 (component of a het job).")
+        return None, UNREADABLE
+    try:
+        gathered = live.gather(job)
+    except live.NotFound as error:
+        _complain(f"job {job}: Slurm shows no such job: {error}.")
+        return None, NO_EVIDENCE
+    except live.CannotLook as error:
+        _complain(f"job {job}: Slurm could not be asked: {error}.")
+        return None, UNREADABLE
+    status = OK
+    if save is not None:
+        try:
+            gathered.save(save)
+        except OSError as error:
+            _complain(f"{save}: the evidence could not be kept: {error.strerror or error}.")
+            status = UNREADABLE
+    events, coverage = gathered.parse()
+    return study_events(events, coverage, gathered.case()), status
 
 
 def _print(found: Study, options: argparse.Namespace, *, several: bool) -> None:
