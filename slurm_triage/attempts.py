@@ -82,7 +82,7 @@ def _aliases(raw: str, events: Iterable[Event]) -> frozenset[str]:
     names = {raw}
     for event in events:
         if isinstance(event, JobRecord) and event.job == raw:
-            names.update(n for n in (event.shown_id, event.array_id, event.het_id) if n)
+            names.update(n for n in (event.shown_id,) if n)
         if isinstance(event, ControllerJob) and event.job == raw:
             array, task = event.values.get("ArrayJobId"), event.values.get("ArrayTaskId")
             if array and task:
@@ -135,6 +135,8 @@ def _owned_by(
     if event.job is not None:
         if event.job in aliases:
             return True
+        if isinstance(event, Sign) and event.id == "ctld_kill_request":  # scancel of an array or het job as a whole
+            return any(re.match(rf"{re.escape(event.job)}[_+]", alias) for alias in aliases) and event.job not in parts
         if isinstance(event, OomKill):
             return True  # another job's kill on the node is evidence about this one too
         return not sure and len(parts) == 1 and isinstance(event, Sign)  # an excerpt: no record says which job it is

@@ -36,6 +36,8 @@ class Scheduling:
         cites: list[Cite | Sign] = [c for word, c in self.accounting.states() if word == "PREEMPTED"]
         if cites and self.preempted_by_mistake.holds:
             return false(says, self.preempted_by_mistake.says, self.preempted_by_mistake.cites)
+        if cites and self.preempted_by_mistake.holds is None:
+            return unknown(says, "the state may be left over from the earlier attempt", self.preempted_by_mistake.how)
         cites += self.log.of("ctld_preempted", "ctld_preempt_grace")
         cites += [s for s in self.log.of("slurmd_cancelled") if "DUE TO PREEMPTION" in s.cite.text]
         cites += [v.cites.get("PreemptTime", v.cite) for v in self.accounting.views if v.preempt_time is not None]

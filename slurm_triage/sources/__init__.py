@@ -14,12 +14,13 @@ import importlib
 import pkgutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from functools import cache
 from typing import Protocol
 
 from slurm_triage.case import Case, EvidenceFile, Manifest
 from slurm_triage.clock import Clock
-from slurm_triage.model import Cite, Coverage, Event, Stamp, Unreadable
+from slurm_triage.model import Cite, ControllerJob, Coverage, Event, HookEnv, JobRecord, Stamp, Unreadable
 
 TEXT_LIMIT = 1000
 """Characters kept of a cited line."""
@@ -79,8 +80,39 @@ def recognise(file: EvidenceFile) -> Source | None:
 
 
 def parse(case: Case) -> tuple[tuple[Event, ...], tuple[Coverage, ...]]:
-    """All events of a case, and what was read of each file. The order of files changes nothing."""
-    context = Context(case.clock, case.manifest)
+    """All events of a case, and what was read of each file. The order of files changes nothing.
+
+    Where the manifest does not give the offset of local times, it is taken from a job's start that stands in the
+    evidence both ways (accounting as text, and as JSON or in a hook's environment); then everything is read again.
+    """
+    events, coverage = _parse(case, case.clock)
+    if case.clock.utc_offset is None:
+        offset = _offset(events)
+        if offset is not None:
+            return _parse(case, replace(case.clock, utc_offset=offset))
+    return events, coverage
+
+
+def _offset(events: Sequence[Event]) -> timedelta | None:
+    """The offset that makes local and epoch starts of a job agree: a multiple of 15 minutes, the smallest one."""
+    local: dict[str, set[float]] = {}
+    epoch: dict[str, set[float]] = {}
+    for event in events:
+        if isinstance(event, (JobRecord, HookEnv, ControllerJob)) and event.job and event.start is not None:
+            (epoch if event.start.zoned else local).setdefault(event.job, set()).add(event.start.lo)
+    found = []
+    for job, starts in local.items():
+        for one in starts:
+            for other in epoch.get(job, ()):
+                seconds = one - other  # local times were read as if they were UTC
+                quarter = round(seconds / 900) * 900
+                if abs(seconds - quarter) <= 1.0 and abs(quarter) <= 14 * 3600:
+                    found.append(quarter)
+    return timedelta(seconds=min(found, key=abs)) if found else None
+
+
+def _parse(case: Case, clock: Clock) -> tuple[tuple[Event, ...], tuple[Coverage, ...]]:
+    context = Context(clock, case.manifest)
     events: list[Event] = []
     coverage: list[Coverage] = []
     for file in sorted(case.files, key=lambda f: f.name):
