@@ -30,12 +30,18 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     diagnose = verbs.add_parser(
         "diagnose",
-        help="diagnose a job of this cluster, or one whose evidence lies in a folder",
-        description="Diagnose a job of this cluster by its id, or jobs from folders of evidence. Exit status: 0 a "
-        "diagnosis was made (also 'unknown'), 2 bad usage, Slurm could not be asked, or a folder or target that cannot "
-        "be used, 3 no such job or no evidence in any folder.",
+        help="diagnose a job of this cluster, or one whose evidence lies in a folder, in files or in pasted text",
+        description="Diagnose a job of this cluster by its id, one job from files and pasted text, or jobs from folders "
+        "of evidence. Exit status: 0 a diagnosis was made (also 'unknown'), 2 bad usage, Slurm could not be asked, or a "
+        "file, folder or target that cannot be used, 3 no such job or no evidence in what was given.",
     )
-    diagnose.add_argument("what", metavar="JOBID", nargs="*", help="123, 123_4 (array task) or 123+1 (het component)")
+    diagnose.add_argument(
+        "what",
+        metavar="JOBID|FILE|-",
+        nargs="*",
+        help="a job: 123, 123_4 (array task) or 123+1 (het component); or files with anything that tells of one job: "
+        "its output, dmesg, tables of sacct, a copied terminal (- is standard input)",
+    )
     diagnose.add_argument("--evidence", metavar="DIR", nargs="+", action="extend", default=[], type=Path)
     diagnose.add_argument(
         "--save",
@@ -60,6 +66,15 @@ def _parser() -> argparse.ArgumentParser:
         help="history file of --record (default: $SDIAG_HISTORY, else %(default)s)",
     )
     diagnose.add_argument("--output-dir", metavar="DIR", type=Path, help="write <jobid>.diagnosis.txt into DIR")
+    explain_verb = verbs.add_parser(
+        "explain",
+        help="say what a cause, exit code, signal, state or message number means",
+        description="Say what a word means: a cause (memcg_oom), an exit code (137, -9, 0:125, 9:0), a signal "
+        "(SIGBUS), a state (PREEMPTED), a term (CONSTRAINT_NONE, KillWait), a signature (slurm_time_limit), 'xid 79', "
+        "'sxid 12028'. Exit status: 0 all words are known, 2 one is not.",
+    )
+    explain_verb.add_argument("words", metavar="WORD", nargs="+")
+    explain_verb.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
@@ -67,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     options = _parser().parse_args(argv)
     try:
-        status = _diagnose(options)
+        status = _VERBS[options.verb](options)
         sys.stdout.flush()
         return status
     except BrokenPipeError:  # the reader (head, less) has seen enough
@@ -76,16 +91,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _diagnose(options: argparse.Namespace) -> int:
-    jobs: list[str] = options.what
+    jobs, files = _jobs_and_files(options.what)
     folders: list[Path] = options.evidence
-    if not jobs and not folders:
-        _complain("diagnose: name a JOBID, or a folder with --evidence DIR.")
+    if not jobs and not files and not folders:
+        _complain("diagnose: name a JOBID, a FILE (- for standard input), or a folder with --evidence DIR.")
         return UNREADABLE
     if options.save is not None and len(jobs) != 1:
         _complain("diagnose: --save keeps what was gathered about one JOBID.")
         return UNREADABLE
-    total = len(jobs) + len(folders)
+    total = len(jobs) + bool(files) + len(folders)
     looks: list[Callable[[], tuple[Study | None, int]]] = [partial(_of_job, job, options.save) for job in jobs]
+    looks += [partial(_of_files, files)] if files else []
     looks += [partial(_of_folder, folder) for folder in folders]
     failed, made = False, 0
     for count, look in enumerate(looks, 1):
@@ -100,6 +116,45 @@ def _diagnose(options: argparse.Namespace) -> int:
     if failed:
         return UNREADABLE
     return OK if made else NO_EVIDENCE
+
+
+def _jobs_and_files(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What was named, each once. Whatever exists is a file; a job id that is no file is a job."""
+    from slurm_triage import live
+
+    jobs = [word for word in dict.fromkeys(words) if live.job_id(word) is not None and not Path(word).exists()]
+    return jobs, [word for word in dict.fromkeys(words) if word not in jobs]
+
+
+def _of_files(names: Sequence[str]) -> tuple[Study | None, int]:
+    """The study of all files together, as of one job, and the exit status that it stands for."""
+    from slurm_triage import paste
+
+    files: list[case.EvidenceFile] = []
+    for name in names:
+        path = Path(name)
+        if name == "-":
+            files.append(case.EvidenceFile("-", data=sys.stdin.buffer.read(paste.TEXT_LIMIT + 1)))
+        elif path.is_dir():
+            _complain(f"{name}: is a folder. For a folder of evidence use --evidence {name}.")
+            return None, UNREADABLE
+        elif path.is_file():
+            files.append(case.EvidenceFile(name, path))
+        else:
+            _complain(f"{name}: neither a file nor a job id (123, 123_4 or 123+1).")
+            return None, UNREADABLE
+    try:
+        found = paste.diagnose(files)
+    except OSError as error:
+        _complain(f"{error.filename or 'a file'}: cannot be read: {error.strerror or error}.")
+        return None, UNREADABLE
+    if not found.evidence_found:
+        _complain(
+            f"{', '.join(names)}: nothing in it was recognised as evidence. "
+            "The kinds that are understood are listed in docs/reference/evidence-folder.md."
+        )
+        return None, NO_EVIDENCE
+    return found, OK
 
 
 def _of_folder(folder: Path) -> tuple[Study | None, int]:
@@ -142,6 +197,22 @@ def _of_job(job: str, save: Path | None) -> tuple[Study | None, int]:
             status = UNREADABLE
     events, coverage = gathered.parse()
     return study_events(events, coverage, gathered.case()), status
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from slurm_triage import explain as words
+
+    found, unknown = words.ask(options.words)
+    if options.json:
+        print(json.dumps(words.document(found, unknown), ensure_ascii=True, indent=2))
+    elif found:
+        print(words.render(found), end="")
+    for word in unknown:
+        near = words.suggest(word)
+        _complain(
+            f"{word[: words.WORD_LIMIT]}: not known here." + (f" Did you mean {' or '.join(near)}?" if near else "")
+        )
+    return UNREADABLE if unknown else OK
 
 
 def _print(found: Study, options: argparse.Namespace, *, several: bool) -> None:
@@ -206,3 +277,6 @@ def _progress(count: int, total: int) -> None:
 def _complain(text: str) -> None:
     printable = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
     print(f"slurm-triage: {printable}", file=sys.stderr)
+
+
+_VERBS = {"diagnose": _diagnose, "explain": _explain}
