@@ -31,9 +31,9 @@ def _parser() -> argparse.ArgumentParser:
     diagnose = verbs.add_parser(
         "diagnose",
         help="diagnose a job of this cluster, or one whose evidence lies in a folder, in files or in pasted text",
-        description="Diagnose a job of this cluster by its id, one job from files and pasted text, or jobs from folders "
-        "of evidence. Exit status: 0 a diagnosis was made (also 'unknown'), 2 bad usage, Slurm could not be asked, or a "
-        "file, folder or target that cannot be used, 3 no such job or no evidence in what was given.",
+        description="Diagnose a job of this cluster by its id, one job from files and pasted text, or jobs from "
+        "folders of evidence. Exit status: 0 a diagnosis was made (also 'unknown'), 2 bad usage, Slurm could not be "
+        "asked, or a file, folder or target that cannot be used, 3 no such job or no evidence in what was given.",
     )
     diagnose.add_argument(
         "what",

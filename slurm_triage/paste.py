@@ -30,6 +30,9 @@ from slurm_triage.sources._names import is_daemon_name, is_output_name
 TEXT_LIMIT = 64 * 1024 * 1024
 """Bytes of standard input or of one file that are cut into parts; a larger file is read whole as one kind."""
 
+TAKEN_AS_OUTPUT = "taken-as-output.out"
+"""Name of a text that no source recognised as a whole: most likely the program's own words, which prove least."""
+
 PARTS_LIMIT = 500
 """Prompts that are looked at; what follows the last of them stays one part."""
 
@@ -331,6 +334,12 @@ def gather(files: Iterable[EvidenceFile]) -> Pasted:
                 parts = (replace(parts[0], name=f"{stem}/{base}"),)
             elif not parts:
                 parts = (replace(file, name=f"{stem}/{base}"),)
+        if (
+            len(parts) == 1
+            and recognise(parts[0]) is None
+            and any("\0" not in t and t.strip() for t in parts[0].head())
+        ):
+            parts = (replace(parts[0], name=f"{stem}/{TAKEN_AS_OUTPUT}"),)
         for part in parts:
             shown[part.name] = file.name
         kept.extend(parts)
@@ -356,6 +365,8 @@ def diagnose(files: Iterable[EvidenceFile]) -> Study:
 def _counted(old: Coverage, new: Coverage, parts: Mapping[str, Part]) -> Coverage:
     """Coverage of a part: how many lines it has, and between which lines of the user's file they stand."""
     part = parts.get(old.file)
+    if old.file.endswith(f"/{TAKEN_AS_OUTPUT}"):
+        new = replace(new, note="not recognised by its content: read as output of the job")
     if part is None or not part.kept:
         return new
     where = f"lines {part.kept[0][0]} to {part.kept[-1][0]} of what was pasted"
