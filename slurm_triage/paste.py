@@ -24,14 +24,15 @@ from typing import Any, TypeVar
 from slurm_triage.case import LINE_LIMIT, Case, EvidenceFile
 from slurm_triage.engine import Study, study
 from slurm_triage.model import Coverage
-from slurm_triage.sources import recognise
+from slurm_triage.sources import job_log, recognise
+from slurm_triage.sources._catalog import load
 from slurm_triage.sources._names import is_daemon_name, is_output_name
 
 TEXT_LIMIT = 64 * 1024 * 1024
 """Bytes of standard input or of one file that are cut into parts; a larger file is read whole as one kind."""
 
 TAKEN_AS_OUTPUT = "taken-as-output.out"
-"""Name of a text that no source recognised as a whole: most likely the program's own words, which prove least."""
+"""Name of a text that no source is sure of: most likely the program's own words, which prove least."""
 
 PARTS_LIMIT = 500
 """Prompts that are looked at; what follows the last of them stays one part."""
@@ -178,6 +179,7 @@ _SURE = frozenset(
 )
 """Kinds that may be taken out of a text in which other things stand too."""
 
+_SURE_FROM = 0.75
 _MOST_ROWS = 100_000
 
 
@@ -244,15 +246,13 @@ def _split(lines: Sequence[Line], name: str) -> Iterator[Sequence[Line]]:
 def _is_sure(piece: Sequence[Line], name: str) -> bool:
     part = Part(name, kept=tuple(piece))
     source = recognise(part)
-    if source is None or source.KIND not in _SURE or source.recognise(name, part.head()) < 0.75:
+    if source is None or source.KIND not in _SURE or source.recognise(name, part.head()) < _SURE_FROM:
         return False
     # Programs print times in brackets too: kernel lines must say something that the kernel says.
     return source.KIND != "kernel_log" or _known_to_kernel(piece)
 
 
 def _known_to_kernel(piece: Sequence[Line]) -> bool:
-    from slurm_triage.sources._catalog import load
-
     catalog = load("kernel")
     return any(catalog.match(text) for _, text in piece[:_MOST_ROWS] if len(text) < LINE_LIMIT)
 
@@ -334,16 +334,22 @@ def gather(files: Iterable[EvidenceFile]) -> Pasted:
                 parts = (replace(parts[0], name=f"{stem}/{base}"),)
             elif not parts:
                 parts = (replace(file, name=f"{stem}/{base}"),)
-        if (
-            len(parts) == 1
-            and recognise(parts[0]) is None
-            and any("\0" not in t and t.strip() for t in parts[0].head())
-        ):
+        if len(parts) == 1 and _taken_as_output(parts[0]):
             parts = (replace(parts[0], name=f"{stem}/{TAKEN_AS_OUTPUT}"),)
         for part in parts:
             shown[part.name] = file.name
         kept.extend(parts)
     return Pasted(Case(tuple(kept), problems=tuple(problems)), shown)
+
+
+def _taken_as_output(file: EvidenceFile) -> bool:
+    """Whether a text is best read as the job's output: no source knows it, or one by a single line, as output too."""
+    head = file.head()
+    source = recognise(file)
+    if source is None:
+        return any(text.strip() for text in head) and not any("\0" in text for text in head)
+    loose = source.KIND == "kubectl" and source.recognise(file.name, head) < _SURE_FROM
+    return loose and job_log.recognise(file.name, head) > 0
 
 
 # ------------------------------------------------------------------------------------------------ diagnosis
@@ -366,7 +372,7 @@ def _counted(old: Coverage, new: Coverage, parts: Mapping[str, Part]) -> Coverag
     """Coverage of a part: how many lines it has, and between which lines of the user's file they stand."""
     part = parts.get(old.file)
     if old.file.endswith(f"/{TAKEN_AS_OUTPUT}"):
-        new = replace(new, note="not recognised by its content: read as output of the job")
+        new = replace(new, note="not known by its layout: read as output of the job")
     if part is None or not part.kept:
         return new
     where = f"lines {part.kept[0][0]} to {part.kept[-1][0]} of what was pasted"
