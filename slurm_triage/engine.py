@@ -184,7 +184,6 @@ def _state(identity: JobIdentity) -> str:
 def identify(job: Job) -> JobIdentity:
     """Who and what the attempt is."""
     attempt, first = job.attempt, job.accounting.first
-    info, _ = job.exits.job_exit
     nodes = first(lambda r: r.nodes)
     hook = {k: v for h in job.accounting.hooks for k, v in h.values.items()}
     cluster_name = next((s.value for s in attempt.settings if s.scope == "cluster" and s.key == "ClusterName"), None)
@@ -209,7 +208,7 @@ def identify(job: Job) -> JobIdentity:
         start=attempt.start,
         end=attempt.end,
         nodes=tuple(_nodes(nodes or hook.get("SLURM_JOB_NODELIST") or hook.get("SLURM_NODELIST"))),
-        exit=info,
+        exit=job.exits.told,
     )
 
 

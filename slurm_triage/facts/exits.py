@@ -72,6 +72,20 @@ class Exits:
         return ExitInfo(None, 0, None, None, text, both), cite
 
     @property
+    def told(self) -> ExitInfo:
+        """The exit for people: a status that Slurm made up (0:125, 0:53) gives way to the script's own, if known."""
+        info, _ = self.job_exit
+        if info.signal not in signals.PSEUDO:
+            return info
+        for code, signal, raw, core, _ in self._batch_ends():
+            if signal not in signals.PSEUDO:
+                meaning = f"{signals.meaning(code, signal)}; {signals.meaning(0, info.signal)}"
+                return ExitInfo(code, signal, core, raw, info.shown_by_sacct, meaning)
+        return ExitInfo(
+            None, None, None, info.raw, info.shown_by_sacct, f"no signal: {signals.meaning(0, info.signal)}"
+        )
+
+    @property
     def possible_codes(self) -> tuple[int, ...]:
         """The exit codes that the evidence allows: one when exact, two when only old sacct text was seen, else none."""
         info, _ = self.job_exit

@@ -93,7 +93,7 @@ class Scheduling:
     @property
     def preemptor(self) -> tuple[str, Cite] | None:
         """The job for which this one had to go, where slurmctld's log names it."""
-        for sign in self.log.of("ctld_preempted"):
+        for sign in self.log.of("ctld_preempted", "ctld_preempt_grace"):
             if sign.fields.get("by"):
                 return sign.fields["by"], sign.cite
         return None

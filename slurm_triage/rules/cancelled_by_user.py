@@ -4,6 +4,7 @@ from slurm_triage.facts import Job
 from slurm_triage.facts._logic import any_of, negation
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support, when
+from slurm_triage.rules._endings import after_term
 
 
 @rule("cancelled_by_user", supersedes=("app_error", "external_signal", "no_failure", "accounting_state_wrong",
@@ -40,7 +41,7 @@ def cancelled_by_user(job: Job) -> Said:
     yield refute(job.node.lost)
     yield refute(job.launch.prolog_status)
     who = cancel.who
-    name = f" by uid or user {who[0]}" if who else ""
+    name = f" by {who[0]}" if who else ""
     if cancel.by_owner is False:
         yield owner(Owner.ADMIN)
         role = "not its owner"
@@ -54,7 +55,9 @@ def cancelled_by_user(job: Job) -> Said:
     yield when(sent[0] if sent else job.attempt.end)
     what = "A step of the job" if cancel.step_cancelled.holds and not cancel.by_state.holds else "The job"
     never = " before it ever started" if job.attempt.started is False else ""
-    yield summary(f"{what} was cancelled or signalled with scancel{name} ({role}){never}.")
+    whole = job.attempt.started is not False and cancel.by_state.holds  # scancel of a step kills at once
+    end = after_term(job) if whole else ""
+    yield summary(f"{what} was cancelled or signalled with scancel{name} ({role}){never}{f'; {end}' if end else ''}.")
     job_id = job.attempt.job_id or "JOBID"
     yield action(
         "If you did not do it: look for a workflow tool that calls scancel."

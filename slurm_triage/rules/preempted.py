@@ -1,9 +1,9 @@
 """Rule: preempted."""
 
 from slurm_triage.facts import Job
-from slurm_triage.facts.numbers import seen_window, span
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, note, owner, require, rule, summary, when
+from slurm_triage.rules._endings import after_term, grace_window
 
 
 @rule("preempted", supersedes=("cancelled_by_user", "app_error", "external_signal", "no_failure", "time_limit",
@@ -34,7 +34,8 @@ def preempted(job: Job) -> Said:
     whom = f" to make room for job {by[0]}" if by else ""
     mode = job.limits.preempt_mode
     how = f" (PreemptMode {mode[0]})" if mode and mode[0] != "OFF" else ""
-    yield summary(f"Slurm preempted the job{whom}{how}; {_window(job)}.")
+    end = after_term(job)
+    yield summary(f"Slurm preempted the job{whom}{how}; {grace_window(job)}{f'; {end}' if end else ''}.")
     yield action(
         "Nothing is broken: let it run again; save state on SIGTERM.",
         f"scontrol show job {job.attempt.job_id or 'JOBID'}",
@@ -42,13 +43,3 @@ def preempted(job: Job) -> Said:
     yield action("To avoid preemption, ask which partitions or QOS are not preemptable.")
     if by is None:
         yield note("Who preempted it: slurmctld's log names the job (`preempted JobId=... to reclaim resources for`).")
-
-
-def _window(job: Job) -> str:
-    """Seen interval against the configured ones."""
-    grace, wait = job.limits.grace_time, job.limits.kill_wait
-    seen = seen_window(job)
-    limits = f"GraceTime {span(grace[0]) if grace else 'n/a'}, KillWait {span(wait[0]) if wait else 'n/a'}"
-    if seen is None:
-        return f"the time it was given was not seen ({limits})"
-    return f"from the first SIGTERM to its end {span(seen)} passed ({limits})"

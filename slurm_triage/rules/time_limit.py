@@ -4,6 +4,7 @@ from slurm_triage.facts import Job
 from slurm_triage.facts.numbers import span
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, when
+from slurm_triage.rules._endings import after_term
 
 
 @rule("time_limit", supersedes=("app_error", "external_signal", "cancelled_by_user", "warning_signal_unhandled",
@@ -27,8 +28,11 @@ def time_limit(job: Job) -> Said:
     yield owner(Owner.USER)
     sent = job.scheduling.term_sent
     yield when(sent[0] if sent else job.attempt.end)
-    elapsed = job.accounting.first(lambda r: r.elapsed)
-    yield summary(f"Slurm ended the job at its time limit (ran {span(elapsed)}, limit {span(job.limits.time_limit)}).")
+    elapsed, end = job.accounting.first(lambda r: r.elapsed), after_term(job)
+    said = f"; {end}" if end else ""
+    yield summary(
+        f"Slurm ended the job at its time limit (ran {span(elapsed)}, limit {span(job.limits.time_limit)}){said}."
+    )
     job_id = job.attempt.job_id or "JOBID"
     yield action(
         "See in the output whether it still made progress before the end.",
