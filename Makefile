@@ -3,11 +3,12 @@
 
 .DEFAULT_GOAL := help
 BIN := .venv/bin
+SLURM ?= 24.11
 
-.PHONY: help venv venv-dev demo lint test accuracy bench clean
+.PHONY: help venv venv-dev demo lint test accuracy bench cluster cluster-test cluster-shell cluster-down vm-test clean
 
 help:  ## what can be made
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
 venv:  ## .venv with slurm-triage, ready to run
 	@tools/venv.sh run
@@ -32,6 +33,21 @@ accuracy: venv-dev  ## score the diagnosis over the built-in corpora, or over CO
 
 bench: venv-dev  ## time of a command, of each stage and of the history
 	$(BIN)/python -m tests.bench
+
+cluster:  ## a real Slurm in containers, SLURM=24.11 (default), 22.05 or 26.05
+	@SLURM='$(SLURM)' tools/cluster/cluster.sh up
+
+cluster-test: venv-dev  ## provoke failures on it, diagnose them, check the answers (CORE=1: the short list)
+	@SLURM='$(SLURM)' tools/cluster/test.sh $(if $(CORE),--core) $(if $(ONLY),--only '$(ONLY)') $(if $(OUT),--out '$(OUT)')
+
+cluster-shell:  ## a shell on its login node, as the ordinary user user1
+	@SLURM='$(SLURM)' tools/cluster/cluster.sh shell
+
+cluster-down:  ## take it down, with all its data
+	@SLURM='$(SLURM)' tools/cluster/cluster.sh down
+
+vm-test: venv-dev  ## the same system on cgroup v2 in an emulated machine: out-of-memory jobs
+	@SLURM='$(SLURM)' tools/cluster/vm_test.sh $(if $(OUT),--out '$(OUT)')
 
 clean:  ## remove what was made, .venv too
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
