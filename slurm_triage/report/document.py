@@ -49,6 +49,10 @@ def _cite(cite: Cite, uid: int | None) -> dict[str, Any]:
     }
 
 
+MOST_AGAINST = 2
+"""Lines cited against a cause that is ruled out: twenty causes times all their lines would bury the answer."""
+
+
 def _decided(condition: Condition) -> str:
     """What a condition that ruled its rule out says, in words."""
     fact: Fact = condition.fact
@@ -69,7 +73,7 @@ def ruled_out_by(verdict: Verdict) -> tuple[str, tuple[Cite, ...]]:
     ] or [c for c in verdict.conditions if c.role is not Role.REFUTE and c.fact.holds is False]
     against.sort(key=lambda c: (not c.fact.cites, c.role is not Role.REFUTE))  # what a line says comes first
     because = "; ".join(dict.fromkeys(_decided(c) for c in against))
-    cites = tuple(dict.fromkeys(cite for c in against for cite in c.fact.cites))
+    cites = tuple(dict.fromkeys(cite for c in against for cite in c.fact.cites))[:MOST_AGAINST]
     return because or verdict.summary or "no reason was given", cites
 
 
