@@ -90,7 +90,8 @@ def gather(job: str, timeout: float = TIMEOUT) -> Gathered:
     gathering.ask_slurm()
     gathering.read_output()
     gathering.read_kernel_log()
-    return Gathered(job, {"manifest.toml": gathering.manifest(), **gathering.files}, tuple(gathering.notes))
+    notes = sorted(gathering.notes, key=lambda note: note.file in limits.COMMANDS)  # what tells least comes last
+    return Gathered(job, {"manifest.toml": gathering.manifest(), **gathering.files}, tuple(notes))
 
 
 class _Gathering:

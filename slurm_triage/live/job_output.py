@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from slurm_triage.live import _submit_line
 from slurm_triage.live._command import clean
 from slurm_triage.model import ControllerJob, Event, JobRecord, StepRecord
 from slurm_triage.nodeset import expand
@@ -58,7 +59,8 @@ class Read:
 def outputs(events: Iterable[Event]) -> list[Output]:
     """The output files of all parts of the job, parts that ended badly first, the newest attempt of each.
 
-    From slurmctld's record, else accounting (24.11 and later), else sbatch's default name in the working directory.
+    From slurmctld's record, else accounting (24.11 and later), else the options of sbatch in SubmitLine, else sbatch's
+    default name in the working directory.
     """
     found = list(events)
     records = {e.job: e for e in found if isinstance(e, JobRecord) and e.job}
@@ -92,11 +94,13 @@ def _of_part(part: str, records: list[JobRecord], view: ControllerJob | None, ba
         paths = [full for path in usable if (full := _absolute(fill(path, names), base))]
         return paths[0] if paths else None
 
-    out = place([values.get("StdOut"), *(r.stdout for r in reversed(records))])
-    err = place([values.get("StdErr"), *(r.stderr for r in reversed(records))])
+    line = next((r.submit_line for r in reversed(records) if r.submit_line), "")
+    options = _submit_line.paths(line)
+    out = place([values.get("StdOut"), *(r.stdout for r in reversed(records))]) or place([options.get("out")])
+    err = place([values.get("StdErr"), *(r.stderr for r in reversed(records))]) or place([options.get("err")])
     if out:
         yield Output(part, "out", out, uid)
-    elif base.startswith("/") and (batch or values.get("BatchFlag") == "1"):
+    elif base.startswith("/") and "out" not in options and (batch or values.get("BatchFlag") == "1"):
         master = names.get("A")
         name = f"slurm-{master}_{names['a']}.out" if "a" in names else f"slurm-{part}.out"
         yield Output(part, "out", f"{base}/{name}", uid, guessed=True)

@@ -37,8 +37,9 @@ def log(timeout: float) -> Reply:
         if reply.output and (not reply.problem or reply.cut):
             return reply
         problems.append(reply.problem or f"{command[0]}: printed nothing")
-    restricted = " (kernel.dmesg_restrict is 1: only for administrators)" if _restricted() else ""
-    return Reply(problem="; ".join(problems) + restricted)
+    if "not permitted" in problems[0] and _restricted():
+        problems[0] += " (kernel.dmesg_restrict is 1: only for administrators)"
+    return Reply(problem="; ".join(problems))
 
 
 def _restricted() -> bool:
