@@ -6,18 +6,22 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slurm_triage import __version__, case
 from slurm_triage.engine import Study, ended_badly, study, study_events
-from slurm_triage.model import Diagnosis
+from slurm_triage.model import Coverage, Diagnosis
 from slurm_triage.report.brief import brief
 from slurm_triage.report.delivery import Refused, deliver
 from slurm_triage.report.document import document
 from slurm_triage.report.explain import explain
 from slurm_triage.report.text import render
+
+if TYPE_CHECKING:
+    from slurm_triage.live import Gathered
 
 OK, UNREADABLE, NO_EVIDENCE = 0, 2, 3
 SHOW_PROGRESS_FROM = 20
@@ -75,6 +79,27 @@ def _parser() -> argparse.ArgumentParser:
     )
     explain_verb.add_argument("words", metavar="WORD", nargs="+")
     explain_verb.add_argument("--json", action="store_true", help="print JSON")
+    bundle = verbs.add_parser(
+        "bundle",
+        help="put the evidence of a job into one file for a bug report",
+        description="Put the evidence of one job, its diagnosis and a list of contents into one .tar.gz. Exit status: "
+        "0 the bundle was written, 2 bad usage, evidence that cannot be read or a file that cannot be written, 3 no "
+        "such job or no evidence.",
+    )
+    bundle.add_argument("job", metavar="JOBID", nargs="?", help="a job of this cluster: 123, 123_4 or 123+1")
+    bundle.add_argument("--evidence", metavar="DIR", type=Path, help="a folder of evidence instead")
+    bundle.add_argument(
+        "--redact",
+        action="store_true",
+        help="replace users, groups, accounts, job names, hosts, paths, addresses, numbers of users and secrets",
+    )
+    bundle.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="new file to write (default: slurm-triage-<jobid>.tar.gz in the current folder)",
+    )
     return parser
 
 
@@ -175,20 +200,9 @@ def _of_folder(folder: Path) -> tuple[Study | None, int]:
 
 def _of_job(job: str, save: Path | None) -> tuple[Study | None, int]:
     """The study of a job of this cluster, and the exit status that it stands for."""
-    from slurm_triage import live
-
-    if live.job_id(job) is None:
-        _complain(f"{job}: not a job id. Job ids are 123, 123_4 (task of an array) and 123+1 (component of a het job).")
-        return None, UNREADABLE
-    try:
-        gathered = live.gather(job)
-    except live.NotFound as error:
-        _complain(f"job {job}: Slurm shows no such job: {error}.")
-        return None, NO_EVIDENCE
-    except live.CannotLook as error:
-        _complain(f"job {job}: Slurm could not be asked: {error}.")
-        return None, UNREADABLE
-    status = OK
+    gathered, status = _gathered(job)
+    if gathered is None:
+        return None, status
     if save is not None:
         try:
             gathered.save(save)
@@ -197,6 +211,23 @@ def _of_job(job: str, save: Path | None) -> tuple[Study | None, int]:
             status = UNREADABLE
     events, coverage = gathered.parse()
     return study_events(events, coverage, gathered.case()), status
+
+
+def _gathered(job: str) -> tuple[Gathered | None, int]:
+    """What this cluster shows of a job, and the exit status that it stands for."""
+    from slurm_triage import live
+
+    if live.job_id(job) is None:
+        _complain(f"{job}: not a job id. Job ids are 123, 123_4 (task of an array) and 123+1 (component of a het job).")
+        return None, UNREADABLE
+    try:
+        return live.gather(job), OK
+    except live.NotFound as error:
+        _complain(f"job {job}: Slurm shows no such job: {error}.")
+        return None, NO_EVIDENCE
+    except live.CannotLook as error:
+        _complain(f"job {job}: Slurm could not be asked: {error}.")
+        return None, UNREADABLE
 
 
 def _explain(options: argparse.Namespace) -> int:
@@ -213,6 +244,44 @@ def _explain(options: argparse.Namespace) -> int:
             f"{word[: words.WORD_LIMIT]}: not known here." + (f" Did you mean {' or '.join(near)}?" if near else "")
         )
     return UNREADABLE if unknown else OK
+
+
+def _bundle(options: argparse.Namespace) -> int:
+    from slurm_triage import bundle
+
+    if (options.job is None) == (options.evidence is None):
+        _complain("bundle: name either a JOBID or a folder with --evidence DIR.")
+        return UNREADABLE
+    notes: tuple[Coverage, ...] = ()
+    missing: list[tuple[str, str]] = []
+    if options.job is not None:
+        gathered, status = _gathered(options.job)
+        if gathered is None:
+            return status
+        files: Mapping[str, bytes] = gathered.files
+        notes = gathered.notes
+    else:
+        try:
+            files, missing = bundle.files_of(options.evidence)
+        except OSError as error:
+            _complain(f"{options.evidence}: cannot be read: {error.strerror or error}.")
+            return UNREADABLE
+    if not files:
+        _complain(f"{options.evidence or options.job}: there is no evidence to put into a bundle.")
+        return NO_EVIDENCE
+    made = bundle.make(files, redacted=options.redact, missing=missing, notes=notes)
+    path: Path = options.output or Path(made.name)
+    try:
+        bundle.write(made, path)
+    except OSError as error:
+        _complain(f"{path}: cannot be written: {error.strerror or error}. Name another file with -o.")
+        return UNREADABLE
+    for kind, count in made.contents["replaced"].items():
+        print(f"{kind}: {count['distinct']} replaced, in {count['times']} places")
+    for problem in made.problems:
+        _complain(problem)
+    print(f"{path}: {len(made.contents['files'])} files, {len(made.data)} bytes")
+    return OK
 
 
 def _print(found: Study, options: argparse.Namespace, *, several: bool) -> None:
@@ -279,4 +348,4 @@ def _complain(text: str) -> None:
     print(f"slurm-triage: {printable}", file=sys.stderr)
 
 
-_VERBS = {"diagnose": _diagnose, "explain": _explain}
+_VERBS = {"diagnose": _diagnose, "explain": _explain, "bundle": _bundle}
