@@ -92,9 +92,10 @@ def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT_LIMIT) -> Reply
 
 
 def _words(error_text: str, name: str) -> str:
-    """What the command said on standard error, without its own name in front of each line."""
+    """What the command said on standard error, without its own name in front of each line: what was fatal, else all."""
     lines = [line.removeprefix(f"{name}: ").removeprefix("error: ") for line in error_text.splitlines() if line.strip()]
-    return clean("; ".join(dict.fromkeys(lines)))
+    fatal = [line.removeprefix("fatal: ") for line in lines if line.startswith("fatal: ")]
+    return clean("; ".join(dict.fromkeys(fatal or lines)))
 
 
 def _collect(process: subprocess.Popen[bytes], deadline: float, limit: int) -> tuple[bytes, str, str]:

@@ -38,13 +38,16 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Output:
-    """Where a part of a job (by raw id) writes. `stream` is `out` or `err`; `uid` the owner's, None if unknown."""
+    """Where a part of a job (by raw id) writes. `stream` is `out` or `err`; `uid` the owner's, None if unknown.
+
+    `hint` says what it means if there is no such file.
+    """
 
     part: str
     stream: str
     path: str
     uid: int | None
-    guessed: bool = False
+    hint: str = "moved, or on a node's own disk"
 
 
 @dataclass(frozen=True)
@@ -98,12 +101,14 @@ def _of_part(part: str, records: list[JobRecord], view: ControllerJob | None, ba
     options = _submit_line.paths(line)
     out = place([values.get("StdOut"), *(r.stdout for r in reversed(records))]) or place([options.get("out")])
     err = place([values.get("StdErr"), *(r.stderr for r in reversed(records))]) or place([options.get("err")])
-    if out:
+    if out and not batch and any(r.het_offset not in (None, "0") for r in records):
+        yield Output(part, "out", out, uid, "the script of a heterogeneous job runs in its first component")
+    elif out:
         yield Output(part, "out", out, uid)
     elif base.startswith("/") and "out" not in options and (batch or values.get("BatchFlag") == "1"):
         master = names.get("A")
         name = f"slurm-{master}_{names['a']}.out" if "a" in names else f"slurm-{part}.out"
-        yield Output(part, "out", f"{base}/{name}", uid, guessed=True)
+        yield Output(part, "out", f"{base}/{name}", uid, "sbatch's default name; the job may write elsewhere")
     if err and err != out:
         yield Output(part, "err", err, uid)
 
@@ -189,7 +194,7 @@ def _read(output: Output, limit: int, caller: int) -> Read:
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (os.O_NOFOLLOW if caller == 0 else 0)
         descriptor = os.open(output.path, flags)
     except (OSError, ValueError) as error:
-        return Read(problem=_why(error, output.guessed))
+        return Read(problem=_why(error, output.hint))
     with os.fdopen(descriptor, "rb") as stream:
         try:
             status = os.fstat(stream.fileno())
@@ -204,13 +209,12 @@ def _read(output: Output, limit: int, caller: int) -> Read:
                 cut = data.find(b"\n") + 1  # 0 if it is one long line: then from the middle of it
                 data, skipped = data[cut:], skipped + cut
         except OSError as error:
-            return Read(problem=_why(error, False))
+            return Read(problem=_why(error, output.hint))
     note = f"only the last {len(data)} bytes were read; line numbers count from byte {skipped} on" if skipped else ""
     return Read(data, "", note)
 
 
-def _why(error: OSError | ValueError, guessed: bool) -> str:
+def _why(error: OSError | ValueError, hint: str) -> str:
     if isinstance(error, FileNotFoundError):
-        where = "sbatch's default name; the job may write elsewhere" if guessed else "moved, or on a node's own disk"
-        return f"no such file here ({where})"
+        return f"no such file here ({hint})"
     return clean(error.strerror or str(error)) if isinstance(error, OSError) else "not a usable path"

@@ -206,6 +206,24 @@ def test_without_slurm_the_commands_are_named(tmp_path: Path, monkeypatch: pytes
         live.gather("1016", timeout=20)
 
 
+def test_of_many_words_the_fatal_ones_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Slurm 22.05.8 prints on a host without configuration."""
+    cluster = Cluster(tmp_path)
+    for name in ("sacct", "scontrol"):
+        cluster.script(
+            name,
+            f"printf '{name}: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host\\n"
+            f"{name}: error: fetch_config: DNS SRV lookup failed\\n"
+            f"{name}: fatal: Could not establish a configuration source\\n' >&2; exit 1",
+        )
+    cluster.use(monkeypatch)
+    with pytest.raises(live.CannotLook) as caught:
+        live.gather("7", timeout=20)
+    assert str(caught.value) == (
+        "sacct: Could not establish a configuration source; scontrol: Could not establish a configuration source"
+    )
+
+
 def test_slurmdbd_down_is_said_and_slurmctld_still_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = small(tmp_path, monkeypatch)
     cluster.script(
@@ -253,9 +271,17 @@ def test_privacy_is_named_where_it_hides_jobs(tmp_path: Path, monkeypatch: pytes
         live.gather("7", timeout=20)
 
 
-def test_a_forgotten_job_is_no_failure_of_scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1",
+        "echo 'Job 6_2 not found'; exit 1",
+        "echo 'No jobs in the system'",
+    ],
+)
+def test_a_forgotten_job_is_no_failure_of_scontrol(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = small(tmp_path, monkeypatch)
-    cluster.scontrol(None)
+    cluster.script("scontrol", words)
     gathered, _ = ask("1016")
     assert f"scontrol-job.txt: {controller.FORGOTTEN}" in notes(gathered)
     assert "scontrol-job.txt" not in gathered.files

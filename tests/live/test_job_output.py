@@ -13,6 +13,7 @@ from slurm_triage.live import _submit_line, job_output
 from slurm_triage.live.job_output import Output, fill, outputs, read
 
 MINE = os.getuid()
+DEFAULT = "sbatch's default name; the job may write elsewhere"
 NAMES = {"j": "1003", "A": "1001", "a": "4", "b": "4", "u": "user1", "x": "prep", "N": "c1", "n": "0", "t": "0"}
 
 
@@ -57,9 +58,25 @@ def test_where_the_output_is() -> None:
     assert found(header + row.format("a", "a", "")) == [Output("17", "out", "/home/user1/a", 1001)]
     assert found(header + row.format("", "", "sbatch -o x%j run.sh")) == [Output("17", "out", "/home/user1/x17", 1001)]
     assert found(header + row.format("", "", "srun -o x true")) == []  # no batch script: no default name either
-    guess = Output("17", "out", "/home/user1/slurm-17.out", 1001, guessed=True)
+    guess = Output("17", "out", "/home/user1/slurm-17.out", 1001, DEFAULT)
     assert found(header + row.format("", "", "sbatch run.sh -o x") + batch) == [guess]
     assert found(header + row.format("", "", "sbatch -o %q run.sh") + batch) == []  # told, but not for certain
+
+
+def test_a_component_without_a_script_has_no_file_of_its_own() -> None:
+    table = "JobIDRaw|JobID|UID|State|ExitCode|Start|End|NodeList|WorkDir|StdOut\n" + "".join(
+        f"{raw}|9+{part}|1001|FAILED|4:0|2026-07-01T15:10:56|2026-07-01T15:11:18|c1|/h|slurm-%j.out\n{step}"
+        for raw, part, step in (
+            (9, 0, "9.batch|9+0.batch||FAILED|4:0|2026-07-01T15:10:56|2026-07-01T15:11:18|c1||\n"),
+            (10, 1, ""),
+        )
+    )
+    first, second = sorted(found(table), key=lambda output: int(output.part))
+    assert (first.path, first.hint) == ("/h/slurm-9.out", "moved, or on a node's own disk")
+    assert (second.path, second.hint) == (
+        "/h/slurm-10.out",
+        "the script of a heterogeneous job runs in its first component",
+    )
 
 
 @pytest.mark.parametrize(
@@ -136,9 +153,7 @@ def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
 
 def test_why_a_file_was_not_read(tmp_path: Path) -> None:
     assert "no such file here" in read(at(tmp_path / "gone"), 5).problem
-    assert (
-        "the job may write elsewhere" in read(Output("1", "out", str(tmp_path / "gone"), MINE, guessed=True), 5).problem
-    )
+    assert "the job may write elsewhere" in read(Output("1", "out", str(tmp_path / "gone"), MINE, DEFAULT), 5).problem
     assert read(Output("1", "out", "/a\0b", MINE), 5).problem == "not a usable path"
     assert read(Output("1", "out", "/" + "x" * 5000, MINE), 5).problem
 

@@ -144,7 +144,7 @@ def test_a_library_that_ends_the_process_does_not_end_ours(tmp_path: Path, monke
     )
     text, why = pyslurm_view.ask("17", 20)
     assert text == b""
-    assert why == "pyslurm: fatal: Could not establish a configuration source"
+    assert why == "pyslurm: Could not establish a configuration source"
     assert "pyslurm" not in sys.modules
 
 
