@@ -235,8 +235,8 @@ def _attempt_hint(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def _place(event: Event, runs: Sequence[_Run], last_started: _Run) -> _Run:
-    """The run an event belongs to."""
+def _place(event: Event, runs: Sequence[_Run], last_started: _Run) -> _Run | None:
+    """The run an event belongs to; None for one from before the first run that the evidence knows of."""
     if isinstance(event, (HookEnv, ControllerJob)) and event.start is not None:
         for run in runs:
             if _same_start(run.start, event.start):
@@ -246,6 +246,10 @@ def _place(event: Event, runs: Sequence[_Run], last_started: _Run) -> _Run:
         return runs[hint - 1]
     if isinstance(event, (HookEnv, ControllerJob)):
         return last_started
+    first = runs[0].submit or runs[0].start
+    of_node = isinstance(event, OomKill) or (isinstance(event, Sign) and event.voice is Voice.KERNEL)
+    if not of_node and event.at is not None and first is not None and event.at.before(replace(first, lo=first.lo - SLACK)):
+        return None  # slurmctld gives a requeued job a new submit time: this is an earlier attempt's
     return _run_at(event.at, runs) or last_started
 
 
@@ -273,7 +277,9 @@ def split(
             if isinstance(event, StepRecord):
                 continue
             if not raw or _owned_by(event, raw, aliases, parts, outputs, sure):
-                _place(event, runs, last_started).events.append(event)
+                run = _place(event, runs, last_started)
+                if run is not None:
+                    run.events.append(event)
         for number, run in enumerate(runs, 1):
             attempts.append(_finish(run, raw, number, len(runs), aliases, run is last_started or appends))
     return [replace(a, settings=settings, coverage=tuple(coverage), version=version, cluster=cluster) for a in attempts]

@@ -14,8 +14,8 @@ from slurm_triage.facts.program import Program
 from slurm_triage.model import Fact, Sign, Voice
 
 ECHOES = frozenset({
-    "python_traceback", "torchrun_root_cause", "torchrun_child_failed", "torchrun_child_signal",
-    "torchrun_closing_signal", "torchrun_failure_detail", "torchrun_signal", "nccl_remote_exit", "nccl_timeout",
+    "python_traceback", "python_exception_chain", "torchrun_root_cause", "torchrun_child_failed",
+    "torchrun_child_signal", "torchrun_closing_signal", "torchrun_failure_detail", "torchrun_signal", "nccl_remote_exit", "nccl_timeout",
     "nccl_system_error", "mpi_abort", "mpi_error", "mpi_transport_canceled", "mpi_transport_error", "pmix_peer_lost",
     "mlx5_completion_error", "connection_refused_rendezvous", "exit_status_text", "workflow_error", "make_error",
     "error_line", "signal_caught", "requeue_handler", "time_signal", "shell_signal", "shell_bare_signal",
@@ -31,9 +31,6 @@ ECHO_TYPES = frozenset({
 })  # fmt: skip
 """Python exceptions with which a process reports that another one ended."""
 
-CHAIN = 120
-"""Lines within which a second traceback is taken as the same failure told again (`During handling of the above`)."""
-
 ERRORS = ("python_exception", "cpp_exception", "fortran_runtime", "runtime_panic", "assertion_failed", "glibc_abort")
 """Families with which any program names its error, whatever it is."""
 
@@ -47,7 +44,8 @@ CAUSES = (
     "rendezvous_timeout", "store_barrier_timeout", "address_in_use", "disk_quota", "no_space", "stale_file_handle",
     "lustre_error_text", "too_many_open_files", "process_limit", "jemalloc_page_size", "image_platform_mismatch",
     "pyxis_error", "enroot_error", "apptainer_error", "container_runtime_error", "slurm_container_join",
-    "slurm_task_plugin", "slurm_plugin_stack", "cuda_error_other", "cuda_no_device", "nccl_system_error",
+    "slurm_task_plugin", "slurm_plugin_stack", "shm_too_small", "cuda_error_other", "cuda_no_device",
+    "nccl_system_error",
 )  # fmt: skip
 """Families that name, or point at, more than an error of the program: rules of their own ask for them."""
 
@@ -117,12 +115,20 @@ class Telling:
 
     def _overtaken(self, sign: Sign, own: set[tuple[str, int]]) -> Sign | None:
         """The error that the same process named later, None if there is none."""
-        told_again = CHAIN if _place(sign) in self._tracebacks else 0
         lines, statements = self._by_process.get(_process(sign), ([], []))
-        for other in statements[bisect_right(lines, sign.cite.line + told_again) :]:
-            if _place(other) not in own:
+        for other in statements[bisect_right(lines, sign.cite.line) :]:
+            if _place(other) not in own and not self._same_chain(sign, other):
                 return other
         return None
+
+    def _same_chain(self, sign: Sign, other: Sign) -> bool:
+        """Whether Python says that the later traceback tells the same failure again (`During handling of ...`)."""
+        if _place(sign) not in self._tracebacks:
+            return False
+        return any(
+            link.cite.file == sign.cite.file and sign.cite.line < link.cite.line < other.cite.line
+            for link in self.log.of("python_exception_chain")
+        )
 
     @cached_property
     def _by_process(self) -> dict[tuple[str, str | None], tuple[list[int], list[Sign]]]:

@@ -23,9 +23,12 @@ def malloc_failure(job: Job) -> Said:
     """
     seen = job.log.has("a program says that an allocation was refused", *SIGNS)
     yield require(seen)
-    yield confirm(all_of("it ended by itself after that", seen, job.program.nothing_else_seen))
+    yield confirm(
+        all_of("it ended by itself after that", seen, job.program.failed_by_itself, job.program.nothing_else_seen)
+    )
     yield support(seen)
     yield refute(job.memory.oom_killed)
+    yield refute(job.accounting.ended_well)
     yield owner(Owner.USER)
     yield summary("A request for memory was refused inside the program; no OOM killer was involved.")
     yield action("Compare the size asked for with `ulimit -v` inside the job.")

@@ -1,9 +1,10 @@
 """Rule: x86 code on an Arm CPU."""
 
 from slurm_triage.facts import Job
-from slurm_triage.facts._logic import true, unknown
+from slurm_triage.facts._logic import all_of, true, unknown
 from slurm_triage.model import Fact, Owner
-from slurm_triage.rules import Said, action, owner, require, rule, summary, support
+from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support
+from slurm_triage.rules._programs import exit_fits
 from slurm_triage.rules._told import ECHOES, outlived
 
 
@@ -20,8 +21,9 @@ def x86_code_on_aarch64(job: Job) -> Said:
 
     What this is not: a broken node.
     """
-    mixed = _mixed(job)
+    mixed, wrong = _mixed(job), job.launch.wrong_format
     yield require(mixed)
+    yield confirm(all_of("the file was no program for this machine", mixed, exit_fits(job, (126, 8, 255, 1), wrong)))
     yield support(mixed)
     yield from outlived(job, mixed)
     yield owner(Owner.USER)
