@@ -138,6 +138,8 @@ _FOLDED = re.compile(
     r"(?<![\w.\[-])[A-Za-z][\w.-]{0,100}\[\d[\d,-]{0,2000}\](?:[\w.-]|\[\d[\d,-]{0,2000}\]){0,100}"
     r"(?:,[A-Za-z](?:[\w.-]|\[\d[\d,-]{0,2000}\]){0,200}){0,2000}"
 )
+_NO_NODES = re.compile(r" {0,60}[=:]")
+"""What follows a key (`SlurmctldHost[0]   = ctl`) or a tag of syslog (`systemd[1]: `), which look like node lists."""
 _REASON = re.compile(r"([A-Za-z][\w.-]{0,100}): Reason=")
 _SEFF_USER = re.compile(r"User/Group: ([^/\s]{1,64})/(\S{1,64})")
 _CANCELLED_BY = re.compile(r"\b(?:CANCELLED|cancelled) by ([A-Za-z_][\w.-]{0,63})\b")
@@ -155,6 +157,8 @@ class _Names:
         """A name of a kind; the kind that was said first stays."""
         bare = (said or "").strip()
         text = bare if kind == "node" else bare.rstrip("+")
+        if "@" in text:
+            return  # an address of mail, which is found by its form
         if kind in ("node", "host") and any(char in text for char in "[,"):
             for name in expand(text) or ():
                 self.add(kind, name)
@@ -195,8 +199,7 @@ class _Names:
             self.add("node", stamped[1])
         if not words_of_program:
             for match in _FOLDED.finditer(text):
-                # else a key (`SlurmctldHost[0] = `) or a tag of syslog (`systemd[1]: `)
-                if not text.startswith((" =", "=", ":"), match.end()):
+                if not _NO_NODES.match(text, match.end()):
                     self.add("node", match[0])
             if reason := _REASON.match(text):
                 self.add("node", reason[1])
