@@ -18,6 +18,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -252,9 +253,9 @@ def _is_sure(piece: Sequence[Line], name: str) -> bool:
     return source.KIND != "kernel_log" or _known_to_kernel(piece)
 
 
-def _known_to_kernel(piece: Sequence[Line]) -> bool:
+def _known_to_kernel(piece: Iterable[Line]) -> bool:
     catalog = load("kernel")
-    return any(catalog.match(text) for _, text in piece[:_MOST_ROWS] if len(text) < LINE_LIMIT)
+    return any(catalog.match(text) for _, text in islice(piece, _MOST_ROWS) if len(text) < LINE_LIMIT)
 
 
 # ------------------------------------------------------------------------------------------------ texts and files
@@ -334,21 +335,32 @@ def gather(files: Iterable[EvidenceFile]) -> Pasted:
                 parts = (replace(parts[0], name=f"{stem}/{base}"),)
             elif not parts:
                 parts = (replace(file, name=f"{stem}/{base}"),)
-        if len(parts) == 1 and _taken_as_output(parts[0]):
-            parts = (replace(parts[0], name=f"{stem}/{TAKEN_AS_OUTPUT}"),)
+        alone = len(parts) == 1
+        parts = tuple(
+            replace(part, name=f"{part.name.split('/')[0]}/{TAKEN_AS_OUTPUT}")
+            if _taken_as_output(part, alone)
+            else part
+            for part in parts
+        )
         for part in parts:
             shown[part.name] = file.name
         kept.extend(parts)
     return Pasted(Case(tuple(kept), problems=tuple(problems)), shown)
 
 
-def _taken_as_output(file: EvidenceFile) -> bool:
-    """Whether a text is best read as the job's output: no source knows it, or one by a single line, as output too."""
+def _taken_as_output(file: EvidenceFile, alone: bool) -> bool:
+    """Whether a text is best read as the job's output.
+
+    That is when a source knows it only by a line or two that a job may print too; or when no source knows it and there
+    is nothing else (beside other parts it may be what a person wrote).
+    """
     head = file.head()
     source = recognise(file)
     if source is None:
-        return any(text.strip() for text in head) and not any("\0" in text for text in head)
+        return alone and any(text.strip() for text in head) and not any("\0" in text for text in head)
     loose = source.KIND == "kubectl" and source.recognise(file.name, head) < _SURE_FROM
+    if source.KIND == "kernel_log" and not is_daemon_name(file.name):
+        loose = not _known_to_kernel(file.lines())
     return loose and job_log.recognise(file.name, head) > 0
 
 
