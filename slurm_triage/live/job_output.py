@@ -65,20 +65,24 @@ def outputs(events: Iterable[Event]) -> list[Output]:
     From slurmctld's record, else accounting (24.11 and later), else the options of sbatch in SubmitLine, else sbatch's
     default name in the working directory.
     """
-    found = list(events)
-    records = {e.job: e for e in found if isinstance(e, JobRecord) and e.job}
-    views = {e.job: e for e in found if isinstance(e, ControllerJob) and e.job}
-    batch = {e.job for e in found if isinstance(e, StepRecord) and e.step == "batch"}
-    parts = sorted({*records, *views}, key=lambda p: (_went_well(records.get(p), views.get(p)), len(p), p))
-    result: list[Output] = []
-    for part in parts:
-        all_records = [e for e in found if isinstance(e, JobRecord) and e.job == part]
-        result.extend(_of_part(part, all_records, views.get(part), part in batch))
-    return result
+    records: dict[str, list[JobRecord]] = {}
+    views: dict[str, ControllerJob] = {}
+    batch: set[str] = set()
+    for event in events:
+        if event.job is None:
+            continue
+        if isinstance(event, JobRecord):
+            records.setdefault(event.job, []).append(event)
+        elif isinstance(event, ControllerJob):
+            views[event.job] = event
+        elif isinstance(event, StepRecord) and event.step == "batch":
+            batch.add(event.job)
+    parts = sorted({*records, *views}, key=lambda p: (_went_well(records.get(p, []), views.get(p)), len(p), p))
+    return [o for part in parts for o in _of_part(part, records.get(part, []), views.get(part), part in batch)]
 
 
-def _went_well(record: JobRecord | None, view: ControllerJob | None) -> bool:
-    state = record.state if record else view.values.get("JobState") if view else None
+def _went_well(records: list[JobRecord], view: ControllerJob | None) -> bool:
+    state = records[-1].state if records else view.values.get("JobState") if view else None
     return state in ENDED_WELL
 
 

@@ -79,6 +79,19 @@ def test_a_component_without_a_script_has_no_file_of_its_own() -> None:
     )
 
 
+def test_failed_tasks_of_a_large_array_come_first_and_fast() -> None:
+    row = "{0}|1000_{1}|1001|{2}|1:0|2026-07-01T15:10:56|2026-07-01T15:11:18|c1|/h|a%a\n"
+    table = "JobIDRaw|JobID|UID|State|ExitCode|Start|End|NodeList|WorkDir|StdOut\n" + "".join(
+        row.format(1000 + task, task, "FAILED" if task % 1000 == 999 else "COMPLETED") for task in range(4000)
+    )
+    events, _ = sources.parse(case.from_files({"sacct.psv": table.encode()}))
+    start = time.monotonic()
+    all_files = outputs(events)
+    assert time.monotonic() - start < 2
+    assert [output.path for output in all_files[:5]] == ["/h/a999", "/h/a1999", "/h/a2999", "/h/a3999", "/h/a0"]
+    assert len(all_files) == 4000
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
