@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from slurm_triage import bundle, case, cli
+from slurm_triage import bundle, case, cli, live
 from slurm_triage.engine import diagnose
 from slurm_triage.model import Coverage
 from tests.corpus.load import cases, write
@@ -203,6 +203,21 @@ def test_command_names_the_file_after_the_job(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     assert cli.main(["bundle", "--evidence", "case"]) == 0
     assert (tmp_path / "slurm-triage-17.tar.gz").is_file()
+
+
+def test_command_takes_a_job_of_the_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    note = Coverage("kmsg.c1.txt", None, note="this host is none of the job's nodes")
+    monkeypatch.setattr(live, "gather", lambda job: live.Gathered(job, PLANTED, (note,)))
+    out = tmp_path / "x.tar.gz"
+    assert cli.main(["bundle", "17", "-o", str(out)]) == 0
+    assert ("kmsg.c1.txt", note.note) in {(e["file"], e["why"]) for e in contents(out.read_bytes())["left_out"]}
+
+    def fail(job: str) -> live.Gathered:
+        raise live.NotFound("no such job")
+
+    monkeypatch.setattr(live, "gather", fail)
+    assert cli.main(["bundle", "18", "-o", str(tmp_path / "y.tar.gz")]) == 3
+    assert not (tmp_path / "y.tar.gz").exists()
 
 
 def test_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

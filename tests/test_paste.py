@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_triage import case, cli
+from slurm_triage import case, cli, live
 from slurm_triage.case import EvidenceFile
 from slurm_triage.engine import diagnose as diagnose_folder
 from slurm_triage.model import Diagnosis
@@ -188,6 +188,21 @@ def test_command_reads_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: p
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(SCROLL.encode())))
     assert cli.main(["diagnose", "-", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["cause"] == "memcg_oom"
+
+
+def test_a_number_is_a_job_unless_it_is_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def gather_nothing(job: str) -> live.Gathered:
+        raise live.CannotLook("there is no Slurm here")
+
+    monkeypatch.setattr(live, "gather", gather_nothing)
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["diagnose", "17"]) == 2
+    assert "there is no Slurm here" in capsys.readouterr().err
+    Path("17").write_text(TABLE, "utf-8")
+    assert cli.main(["diagnose", "17", "--format", "brief"]) == 0
+    assert capsys.readouterr().out.startswith("17 ")
 
 
 def test_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
