@@ -1,0 +1,175 @@
+"""Evidence of one made-up job (77 on c1, 14:00:00 to 14:01:40 UTC), in the formats that Slurm 24.11 prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta, timezone
+
+from slurm_triage.case import from_files
+from slurm_triage.engine import diagnose
+from slurm_triage.model import Diagnosis
+
+START = datetime(2026, 11, 30, 14, 0, tzinfo=timezone.utc)
+EPOCH = START.timestamp()
+BOOT = EPOCH - 1000.0
+"""Epoch of kernel time 0."""
+
+HEAD = (
+    "JobIDRaw|JobID|JobName|User|UID|Account|Partition|QOS|State|ExitCode|DerivedExitCode|Submit|Start|End|ElapsedRaw|"
+    "TimelimitRaw|Reason|NNodes|NodeList|FailedNode|NTasks|ReqMem|MaxRSS|Restarts|WorkDir|StdOut|SubmitLine"
+)
+CONFIG = """Configuration data as of 2026-11-30T14:00:00
+ClusterName             = mini
+KillWait                = 30 sec
+PreemptMode             = OFF
+TaskPlugin              = task/cgroup
+JobFileAppend           = 0
+"""
+KEY_ERROR = (
+    'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    x["lr"]\nKeyError: \'lr\'\n'
+)
+XID_79 = "NVRM: Xid (PCI:0000:c1:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+
+
+def clock(seconds: float) -> str:
+    """The time so many seconds after the start, as Slurm prints it."""
+    return (START + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def manifest(version: str = "24.11.5") -> str:
+    """How to read the case."""
+    return f'slurm = "{version}"\nutc_offset = "+00:00"\nboot_epoch = {BOOT}\n'
+
+
+def job(
+    state: str, exit_code: str, *, start: int | None = 0, end: int = 100, nodes: str = "c1", count: int = 1,
+    id: str = "77", shown: str = "", name: str = "wrap", reason: str = "None", stdout: str = "", limit: str = "",
+) -> str:  # fmt: skip
+    """A job line of sacct -P. `start` None: it never started."""
+    begun = "Unknown" if start is None else clock(start)
+    return (
+        f"{id}|{shown or id}|{name}|user1|1001|acc|main|normal|{state}|{exit_code}|0:0|{clock(-10)}|{begun}|{clock(end)}|"
+        f"{end - (start or 0)}|{limit or 'UNLIMITED'}|{reason}|{count}|{nodes}|||100M||0|/shared|{stdout}|"
+    )
+
+
+def step(
+    name: str, state: str = "COMPLETED", exit_code: str = "0:0", *, start: int = 0, end: int = 100, id: str = "77",
+    shown: str = "",
+) -> str:  # fmt: skip
+    """A step line of sacct -P."""
+    return (
+        f"{id}.{name}|{shown or id}.{name}|x|||acc|||{state}|{exit_code}||{clock(start)}|{clock(start)}|{clock(end)}|"
+        f"{end - start}|||1|c1||1||4564K||||"
+    )
+
+
+def sacct(*rows: str) -> str:
+    """The table with its header."""
+    return "\n".join((HEAD, *rows)) + "\n"
+
+
+def hook(raw: int, *, start: int = 0, end: int = 100) -> str:
+    """The environment of EpilogSlurmctld; `raw` is the wait status of the script."""
+    values = {
+        "SLURM_CLUSTER_NAME": "mini",
+        "SLURM_JOB_ID": "77",
+        "SLURM_JOB_EXIT_CODE": str(raw),
+        "SLURM_JOB_EXIT_CODE2": f"{raw >> 8}:{raw & 127}",
+        "SLURM_JOB_START_TIME": str(int(EPOCH + start)),
+        "SLURM_JOB_END_TIME": str(int(EPOCH + end)),
+        "SLURM_JOB_UID": "1001",
+        "SLURM_JOB_USER": "user1",
+        "SLURM_JOB_NODELIST": "c1",
+        "SLURM_JOB_PARTITION": "main",
+        "SLURM_SCRIPT_CONTEXT": "epilog_slurmctld",
+    }
+    return "".join(f"{key}={value}\n" for key, value in values.items())
+
+
+def controller(end: str = "WEXITSTATUS 1", extra: Iterable[tuple[int, str]] = (), *, at: int = 100) -> str:
+    """slurmctld's log of the job; `extra` holds further lines as (second, text)."""
+    lines = [
+        (-10, "_slurm_rpc_submit_batch_job: JobId=77 InitPrio=1 usec=667"),
+        (0, "sched: Allocate JobId=77 NodeList=c1 #CPUs=1 Partition=main"),
+        (at, f"_job_complete: JobId=77 {end}"),
+        (at, "_job_complete: JobId=77 done"),
+        *extra,
+    ]
+    return "".join(f"[{clock(s)}.{100 + i}] {text}\n" for i, (s, text) in enumerate(sorted(lines, key=lambda x: x[0])))
+
+
+def task_exit(seconds: float, rank: int, status: int, *, step: str = "0", node: str = "c1", pid: int = 0) -> str:
+    """A line of the SPANK plugin: raw wait status of one task."""
+    return (
+        f"{EPOCH + seconds:.3f} node={node} stepd=500 task_exit job=77 step={step} rank={rank} local={rank} "
+        f"pid={pid or 900 + rank} status=0x{status:04x} exit={status >> 8} signal={status & 127} core=0\n"
+    )
+
+
+def kernel(seconds: float, text: str) -> str:
+    """A line of dmesg."""
+    return f"[{EPOCH + seconds - BOOT:12.6f}] {text}\n"
+
+
+def memcg_kill(seconds: float, *, job: str = "77", step: str = "step_0", comm: str = "python3", uid: int = 1001) -> str:
+    """The kernel kills at the memory limit of `job`."""
+    path = f"/slurm/uid_{uid}/job_{job}"
+    return (
+        kernel(seconds, f"{comm} invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0")
+        + kernel(seconds, "memory: usage 102400kB, limit 102400kB, failcnt 0")
+        + kernel(seconds, f"Memory cgroup stats for {path}:")
+        + kernel(
+            seconds,
+            "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,"
+            f"oom_memcg={path},task_memcg={path}/{step}/task_0,task={comm},pid=4242,uid={uid}",
+        )
+        + kernel(
+            seconds,
+            f"Memory cgroup out of memory: Killed process 4242 ({comm}) total-vm:200000kB, anon-rss:97000kB, "
+            f"file-rss:100kB, shmem-rss:0kB, UID:{uid} pgtables:300kB oom_score_adj:0",
+        )
+    )
+
+
+def failed(output: str, code: int = 1, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """A job whose script ended with `code`, with every witness of that read. `more` adds files."""
+    shown = code & 127
+    return {
+        "manifest.toml": manifest(),
+        "scontrol-config.txt": CONFIG,
+        "sacct.psv": sacct(job("FAILED", f"{shown}:0"), step("batch", "FAILED", f"{shown}:0")),
+        "env.epilog_slurmctld.txt": hook(code << 8),
+        "slurmctld.log": controller(f"WEXITSTATUS {code}"),
+        "job.out": output,
+        **(more or {}),
+    }
+
+
+def completed(output: str) -> dict[str, str]:
+    """A job that ended with 0, with every witness of that read."""
+    return {
+        "manifest.toml": manifest(),
+        "scontrol-config.txt": CONFIG,
+        "sacct.psv": sacct(job("COMPLETED", "0:0"), step("batch")),
+        "env.epilog_slurmctld.txt": hook(0),
+        "slurmctld.log": controller("WEXITSTATUS 0"),
+        "job.out": output,
+    }
+
+
+def told(files: Mapping[str, str]) -> Diagnosis:
+    """The diagnosis of these files."""
+    return diagnose(from_files({name: text.encode() for name, text in files.items()}))
+
+
+def candidates(diagnosis: Diagnosis) -> dict[str, str]:
+    """Every cause that was given, with its strength."""
+    found = {verdict.cause: verdict.strength.value for verdict in diagnosis.also}
+    found[diagnosis.cause] = diagnosis.strength.value if diagnosis.strength else "unknown"
+    return found
+
+
+def confirmed(diagnosis: Diagnosis) -> set[str]:
+    """The causes that were given as confirmed."""
+    return {cause for cause, strength in candidates(diagnosis).items() if strength == "confirmed"}
