@@ -248,7 +248,12 @@ def _place(event: Event, runs: Sequence[_Run], last_started: _Run) -> _Run | Non
         return last_started
     first = runs[0].submit or runs[0].start
     of_node = isinstance(event, OomKill) or (isinstance(event, Sign) and event.voice is Voice.KERNEL)
-    if not of_node and event.at is not None and first is not None and event.at.before(replace(first, lo=first.lo - SLACK)):
+    if (
+        not of_node
+        and event.at is not None
+        and first is not None
+        and event.at.before(replace(first, lo=first.lo - SLACK))
+    ):
         return None  # slurmctld gives a requeued job a new submit time: this is an earlier attempt's
     return _run_at(event.at, runs) or last_started
 

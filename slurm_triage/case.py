@@ -88,7 +88,10 @@ class EvidenceFile:
 
 @dataclass(frozen=True)
 class Manifest:
-    """`manifest.toml`: how to read the folder. All members are optional."""
+    """`manifest.toml`: how to read the folder. All members are optional.
+
+    `not_seen` holds what whoever gathered the folder could not look at, as `what: why`.
+    """
 
     slurm: str | None = None
     cluster: str | None = None
@@ -96,6 +99,7 @@ class Manifest:
     cluster_dir: str | None = None
     values: Mapping[str, Any] = field(default_factory=dict)
     problem: str = ""
+    not_seen: tuple[str, ...] = ()
 
     @property
     def version(self) -> tuple[int, int] | None:
@@ -125,7 +129,9 @@ def _manifest(text: str) -> Manifest:
         value = values.get(key)
         return str(value) if isinstance(value, (str, int, float)) and str(value) else None
 
-    return Manifest(word("slurm"), word("cluster"), word("env_format"), word("cluster_dir"), values)
+    unseen = values.get("not_seen")
+    seen = tuple(str(entry) for entry in unseen if isinstance(entry, str)) if isinstance(unseen, list) else ()
+    return Manifest(word("slurm"), word("cluster"), word("env_format"), word("cluster_dir"), values, not_seen=seen)
 
 
 def _clock(manifest: Manifest) -> Clock:
@@ -144,7 +150,7 @@ def from_files(files: Mapping[str, bytes]) -> Case:
     manifest = _manifest(files["manifest.toml"].decode("utf-8", "replace")) if "manifest.toml" in files else Manifest()
     kept = tuple(EvidenceFile(n, data=d) for n, d in sorted(files.items()) if n.rsplit("/", 1)[-1] not in NOT_EVIDENCE)
     skipped = tuple(n for n in sorted(files) if n.rsplit("/", 1)[-1] in NOT_EVIDENCE and n != "manifest.toml")
-    problems = (manifest.problem,) if manifest.problem else ()
+    problems = ((manifest.problem,) if manifest.problem else ()) + manifest.not_seen
     return Case(kept, manifest, _clock(manifest), skipped, problems)
 
 
@@ -176,6 +182,7 @@ def read(folder: Path) -> Case:
         kept.append(EvidenceFile(name, path))
     if manifest.problem:
         problems.append(manifest.problem)
+    problems.extend(manifest.not_seen)
     kept.extend(_cluster_files(folder, manifest, {f.base for f in kept}, problems))
     return Case(tuple(kept), manifest, _clock(manifest), tuple(skipped), tuple(problems))
 

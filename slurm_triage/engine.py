@@ -31,6 +31,8 @@ from slurm_triage.nodeset import expand
 from slurm_triage.rules import all_rules, judge
 
 MOST_EVIDENCE = 12
+ALIVE = ("PENDING", "RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "STOPPED")
+"""States of a job that may still end well."""
 LOOKALIKES = (
     "memcg_oom", "global_oom", "time_limit", "preempted", "cancelled_by_user", "external_signal", "node_fail",
     "app_segfault", "app_error",
@@ -91,6 +93,8 @@ def diagnose_attempt(attempt: Attempt) -> Diagnosis:
     if not ranked:
         missing = _missing(v for v in verdicts if v.strength is Strength.SILENT)
         text = f"The evidence at hand does not name a cause ({_state(identity)})."
+        if identity.state in ALIVE:
+            text = f"The job has not ended (state {identity.state}): there is nothing to explain yet."
         return Diagnosis(
             identity, causes.UNKNOWN, Owner.UNKNOWN, None, text, (), _last_words(job), ruled_out=ruled_out,
             missing=missing or _nothing_seen(job), **common,  # type: ignore[arg-type]

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -51,15 +52,7 @@ class Gathered:
 
     def parse(self) -> tuple[tuple[Event, ...], tuple[Coverage, ...]]:
         """Events and coverage of the case as `sources.parse` gives them, the notes among the coverage."""
-        events, coverage = sources.parse(self.case())
-        told = {note.file: note for note in self.notes}
-        merged = [
-            Coverage(c.file, c.kind, c.lines, c.events, c.node, c.first, c.last, _both(c.note, told.pop(c.file).note))
-            if c.file in told
-            else c
-            for c in coverage
-        ]
-        return events, (*merged, *told.values())
+        return sources.parse(self.case())
 
     def save(self, folder: Path) -> None:
         """Writes the evidence folder, readable by its owner only. Raises `OSError`; `folder` must be new or empty."""
@@ -74,10 +67,6 @@ class Gathered:
                 stream.write(data)
 
 
-def _both(one: str, other: str) -> str:
-    return f"{one}; {other}" if one else other
-
-
 def gather(job: str, timeout: float = TIMEOUT) -> Gathered:
     """All evidence of `job` (`123`, `123_4`, `123+1`) that the caller may see from this host.
 
@@ -90,8 +79,7 @@ def gather(job: str, timeout: float = TIMEOUT) -> Gathered:
     gathering.ask_slurm()
     gathering.read_output()
     gathering.read_kernel_log()
-    notes = sorted(gathering.notes, key=lambda note: note.file in limits.COMMANDS)  # what tells least comes last
-    return Gathered(job, {"manifest.toml": gathering.manifest(), **gathering.files}, tuple(notes))
+    return Gathered(job, {"manifest.toml": gathering.manifest(), **gathering.files}, tuple(gathering.told()))
 
 
 class _Gathering:
@@ -249,12 +237,19 @@ class _Gathering:
             if others:
                 self.note("kernel log", f"could not be read on the job's other nodes ({_some(others)})")
 
+    def told(self) -> list[Coverage]:
+        """The notes, what tells least last."""
+        return sorted(self.notes, key=lambda note: note.file in limits.COMMANDS)
+
     def manifest(self) -> bytes:
-        """How to read the other files, and as comments what could not be looked at."""
-        lines = ["# gathered by slurm-triage diagnose", *(f"# {clean(f'{n.file}: {n.note}')}" for n in self.notes)]
+        """How to read the other files, and what could not be looked at."""
+        lines = ["# gathered by slurm-triage diagnose"]
         if self.version:
             lines.append(f'slurm = "{self.version}"')
         lines.append(f'utc_offset = "{self.offset}"')
+        if self.notes:  # JSON's strings are TOML's too
+            unseen = ", ".join(json.dumps(clean(f"{n.file}: {n.note}")) for n in self.told())
+            lines.append(f"not_seen = [{unseen}]")
         if self.boot:
             lines += [f"page_size = {os.sysconf('SC_PAGE_SIZE')}", "", "[boot_epoch]"]
             lines += [f'"{node}" = {epoch:.3f}' for node, epoch in self.boot.items()]

@@ -290,7 +290,7 @@ def _excluded(diagnosis: Diagnosis) -> list[list[str]]:
 def _unread(coverage: Iterable[Coverage]) -> list[list[str]]:
     """Files that could not be read are facts that could not be had."""
     return [
-        wrap(f"- file {_place(Cite('', c.file, c.lines, ''), 40).rpartition(':')[0]}: {words(c.note)}", 2)
+        wrap(f"- {_place(Cite('', c.file, c.lines, ''), 40).rpartition(':')[0]}: {words(c.note)}", 2)
         for c in coverage
         if "could not be read" in c.note or "not recognised" in c.note
     ]

@@ -147,9 +147,21 @@ def _parse(case: Case, clock: Clock) -> tuple[tuple[Event, ...], tuple[Coverage,
         events.extend(found)
     for name in case.skipped:
         coverage.append(Coverage(name, None, note="never an input"))
-    for problem in case.problems:
-        coverage.append(Coverage(problem.split(":", 1)[0], None, note=problem))
-    return tuple(events), tuple(coverage)
+    return tuple(events), _with_problems(coverage, case.problems)
+
+
+def _with_problems(coverage: Sequence[Coverage], problems: Sequence[str]) -> tuple[Coverage, ...]:
+    """The coverage with `what: why it could not be looked at`, beside the file of that name if it was read in part."""
+    merged = list(coverage)
+    for problem in problems:
+        what, _, why = problem.partition(": ")
+        for index, entry in enumerate(merged):
+            if entry.file == what:
+                merged[index] = replace(entry, note=f"{entry.note}; {why}" if entry.note else why)
+                break
+        else:
+            merged.append(Coverage(what, None, note=why or what))
+    return tuple(merged)
 
 
 def with_step(event: Event, job: str | None, step: str | None) -> Event:

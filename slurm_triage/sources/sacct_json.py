@@ -256,6 +256,9 @@ def _step(step: Any, job: str | None, at: _Place, trust: bool, early: bool) -> S
 # --------------------------------------------------------------------------------------------------------------- file
 
 
+_JOB_KEY = re.compile(r'"job_id"\s*:\s*[1-9]')
+
+
 class _Place:
     """The line where an object begins."""
 
@@ -271,6 +274,12 @@ class _Place:
         begin = self.text.rfind("\n", 0, position) + 1
         stop = self.text.find("\n", begin, begin + TEXT_LIMIT)
         self.shown = self.text[begin : stop if stop >= 0 else begin + TEXT_LIMIT].rstrip("\r").lstrip("\ufeff")
+
+    def show_key(self, stop: int, pattern: re.Pattern[str]) -> None:
+        """To the line of the object that ends at `stop` which holds the key: in indented JSON its first is only `{`."""
+        found = pattern.search(self.text, self.position, stop)
+        if found:
+            self.move(found.start())
 
     def cite(self, at: Stamp | None) -> Cite:
         """The citation of that line."""
@@ -327,8 +336,12 @@ def _records(text: str, at: _Place, context: Context) -> Iterator[Event]:
             yield Unreadable(at.cite(None), why="not an object in the list of jobs")
             continue
         trust = _trusts_codes(meta, job, context.manifest.version)
+        at.show_key(position, _JOB_KEY)
         record = _job(job, at.cite(_time(_get(job, "time", "end"))), trust, early)
         yield record
         steps = job.get("steps")
         for step in steps if isinstance(steps, list) else ():
+            name = _get(step, "step", "id")
+            if isinstance(name, str):
+                at.show_key(position, re.compile(rf'"id"\s*:\s*"{re.escape(name)}"'))
             yield _step(step, record.job, at, trust, early)

@@ -70,7 +70,7 @@ def test_oom() -> None:
     assert "not the whole node ran out of memory: the kernel names the job's own cgroup (kmsg.txt:86)" in excluded
     missing = section(lines, "What we could not see")
     assert "    would settle: how much the job wanted" in missing
-    assert "  - file x.bin: not recognised" in missing
+    assert "  - x.bin: not recognised" in missing
     assert section(lines, "Numbers")[-1].split() == ["peak", "n/a"]
     assert section(lines, "Command to paste") == ["  sbatch --mem=120M fold.sh"]
 
@@ -99,7 +99,7 @@ def test_unknown() -> None:
     page = "\n".join(lines)
     assert "Submitted n/a, started n/a, ended n/a" in page
     assert "state n/a, exit n/a" in page
-    assert "file kmsg.txt: could not be read: Permission denied" in page
+    assert "kmsg.txt: could not be read: Permission denied" in page
     assert section(lines, "Command to paste") == ["  sacct -D -j 77 -o JobID,State,ExitCode,Start,End,NodeList"]
 
 
