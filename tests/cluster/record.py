@@ -1,0 +1,219 @@
+"""Turns a job of the mini cluster into an evidence folder (docs/reference/evidence-folder.md).
+
+What is kept is what an administrator could have collected: accounting as text and as JSON, what slurmctld still
+remembers, the lines of the daemons' logs that name the job, the job's output, and the kernel log from the job's start to
+its end. `expect.toml` and `submit.txt` are for people and for scoring; the product never reads them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slurm_triage.nodeset import expand
+from tests.cluster.scenarios import Scenario
+
+if TYPE_CHECKING:
+    from tests.cluster.machine import Cluster
+
+FIELDS = (
+    *("JobIDRaw", "JobID", "JobName", "User", "UID", "Account", "Partition", "QOS", "State", "ExitCode"),
+    *("DerivedExitCode", "Submit", "Eligible", "Start", "End", "ElapsedRaw", "Suspended", "TimelimitRaw", "Reason"),
+    *("NNodes", "NodeList", "FailedNode", "NTasks", "NCPUS", "ReqMem", "MaxRSS", "MaxRSSTask", "MaxRSSNode", "AveRSS"),
+    *("MaxVMSize", "TRESUsageInMax", "Restarts", "Flags", "WorkDir", "StdOut", "StdErr", "SubmitLine", "Comment"),
+    *("AdminComment", "SystemComment"),
+)
+"""Fields of sacct that are asked for where the version has them."""
+MARGIN = 2.0
+"""Seconds before the start and after the end of a job in which a kernel line may still be about it."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is the same for all jobs of one run of the cluster."""
+
+    version: str
+    utc_offset: str
+    boot_epoch: float
+    fields: tuple[str, ...]
+
+
+def survey(cluster: Cluster) -> Facts:
+    """Asks the cluster for its version, offset and boot time, and which fields its sacct knows."""
+    version = re.search(r"\d+\.\d+\.\d+", cluster.tell("login", "sacct -V").decode())
+    if version is None:
+        raise ValueError("sacct -V names no version")
+    known = set(cluster.tell("login", "sacct --helpformat").decode().split())
+    offset = cluster.tell("login", "date +%:z").decode().strip()
+    clocks = "import time; print(repr(time.time() - time.clock_gettime(time.CLOCK_MONOTONIC)))"
+    boot = float(cluster.tell("login", f"python3 -c {shlex.quote(clocks)}"))
+    return Facts(version[0], offset, round(boot, 2), tuple(f for f in FIELDS if f in known))
+
+
+def record_cluster(cluster: Cluster, folder: Path) -> None:
+    """The configuration in force, for all cases beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, command in {
+        "scontrol-config.txt": "scontrol show config",
+        "scontrol-partition.txt": "scontrol show partition",
+        "sacctmgr-qos.psv": "sacctmgr -P show qos",
+        "slurm.conf": "cat /etc/slurm/slurm.conf",
+        "cgroup.conf": "cat /etc/slurm/cgroup.conf",
+    }.items():
+        (folder / name).write_bytes(cluster.tell("ctl", command))
+
+
+def names_job(ids: Iterable[str]) -> re.Pattern[str]:
+    """Matches log lines of slurmctld and slurmd that name one of the jobs.
+
+    The forms are those of Slurm's own log calls: `JobId=1 StepId=1.0 job 1 JOB 1 STEP 1.0 [1.batch] for 1`, and
+    `JobId=1_2(3)` of arrays.
+    """
+    one = "|".join(re.escape(i) for i in sorted(set(ids)))
+    return re.compile(rf"(?:(?:JobId|StepId)=|(?:\b[Jj]ob|\bJOB|\bSTEP|\bfor)[ =]|\[|\()(?:{one})(?![\d])")
+
+
+def lines_of(log: bytes, jobs: re.Pattern[str], nodes: Iterable[str], window: tuple[float, float]) -> bytes:
+    """The lines that name a job, and those of the window that name one of the nodes and no job at all."""
+    named = sorted(set(nodes))
+    node = re.compile(r"(?<![\w.-])(?:" + "|".join(map(re.escape, named)) + r")(?![\w.-])") if named else None
+
+    def wanted(text: str) -> bool:
+        of_node = node is not None and node.search(text) and not re.search(r"JobId=|StepId=", text)
+        return bool(jobs.search(text) or (of_node and _inside(text, window)))
+
+    return b"".join(line for line in log.splitlines(keepends=True) if wanted(line.decode("utf-8", "replace")))
+
+
+def _inside(text: str, window: tuple[float, float]) -> bool:
+    stamp = re.match(r"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)", text)
+    if stamp is None:
+        return False
+    at = datetime.fromisoformat(stamp[1]).replace(tzinfo=timezone.utc).timestamp()
+    return window[0] <= at <= window[1]
+
+
+def kernel_lines(dmesg: bytes, boot_epoch: float, window: tuple[float, float]) -> bytes:
+    """The lines of dmesg in a window of epochs."""
+    kept = []
+    for line in dmesg.splitlines(keepends=True):
+        stamp = re.match(rb"\[ *(\d+\.\d+)\]", line)
+        if stamp and window[0] <= boot_epoch + float(stamp[1]) <= window[1]:
+            kept.append(line)
+    return b"".join(kept)
+
+
+def rows(psv: str) -> list[dict[str, str]]:
+    """The records of `sacct -P`, without those that a newline in a name has broken."""
+    lines = psv.splitlines()
+    header = lines[0].split("|") if lines else []
+    split = (line.split("|") for line in lines[1:])
+    return [dict(zip(header, words, strict=True)) for words in split if len(words) == len(header)]
+
+
+def span(records: Sequence[Mapping[str, str]], utc_offset: str) -> tuple[float, float]:
+    """First submit and last end of the records, in epochs."""
+
+    def epochs(key: str) -> list[float]:
+        texts = [r.get(key, "") for r in records]
+        return [datetime.fromisoformat(t + utc_offset).timestamp() for t in texts if re.match(r"\d{4}-", t)]
+
+    starts = epochs("Start") or epochs("Submit")
+    ends = epochs("End") or starts
+    return min(starts), max(ends)
+
+
+def record(
+    cluster: Cluster, facts: Facts, scenario: Scenario, job: str, out: Path, *, client: bytes, kept: Mapping[str, bytes]
+) -> Path:
+    """Writes the evidence of a job that has ended into `out/<job>-<scenario>` and returns that folder."""
+    psv = cluster.tell("login", f"sacct -D -P -j {job} -o {','.join(facts.fields)}")
+    records = rows(psv.decode("utf-8", "replace"))
+    if not records:
+        raise ValueError(f"sacct knows no job {job}")
+    folder = out / f"{job}-{scenario.name}"
+    folder.mkdir(parents=True)
+    jobs = [r for r in records if "." not in r["JobID"]]
+    raw = sorted({r["JobIDRaw"] for r in jobs}, key=int)
+    nodes = sorted({n for r in records for n in expand(r["NodeList"]) or () if n in cluster.nodes})
+    start, end = span(records, facts.utc_offset)
+    window = (start - MARGIN, end + MARGIN)
+
+    (folder / "sacct.psv").write_bytes(psv)
+    answer = cluster.tell("login", f"sacct -D -j {job} --json")
+    (folder / "sacct.json").write_text(json.dumps(json.loads(answer), separators=(",", ":"), ensure_ascii=False))
+    status, text, _ = cluster.ask("login", f"scontrol show job -d {job}")
+    if status == 0 and text.strip():
+        (folder / "scontrol_show_job_final.txt").write_bytes(text)
+
+    pattern = names_job([*raw, job])
+    log = cluster.tell("ctl", "cat /var/log/slurm/slurmctld.log")
+    _write(folder / "slurmctld.log", lines_of(log, pattern, nodes, window))
+    for node in nodes:
+        if not cluster.alive(node):
+            continue  # nobody can read the log of a node that lies dead
+        part = lines_of(cluster.tell(node, "cat /var/log/slurm/slurmd.log"), pattern, (), window)
+        _write(folder / f"slurmd.{node}.log", part)
+    dmesg = cluster.tell("login", "dmesg")
+    _write(folder / "kmsg.txt", kernel_lines(dmesg, facts.boot_epoch, window))
+
+    if scenario.client:
+        _write(folder / "client.out", client)
+    for name, data in _outputs(cluster, scenario, jobs).items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(data)
+    for name, data in kept.items():
+        (folder / name).write_bytes(data)
+    _notes(folder, facts, scenario, raw, window)
+    return folder
+
+
+def _write(path: Path, data: bytes) -> None:
+    if data:
+        path.write_bytes(data)
+
+
+def _outputs(cluster: Cluster, scenario: Scenario, jobs: Sequence[Mapping[str, str]]) -> dict[str, bytes]:
+    """The job's output as files of the case: `job.out`, or `out/<name>` where there are several."""
+    found = {}
+    for job in jobs:
+        array, _, task = job["JobID"].partition("_")
+        path = scenario.output.replace("%j", job["JobIDRaw"]).replace("%A", array).replace("%a", task)
+        data = cluster.read("login", shlex.quote(path))
+        if data is not None and not scenario.client:
+            found[path.rsplit("/", 1)[-1]] = data
+    if len(found) == 1:
+        return {"job.out": next(iter(found.values()))}
+    return {f"out/{name}": data for name, data in found.items()}
+
+
+def _notes(folder: Path, facts: Facts, scenario: Scenario, ids: Sequence[str], window: tuple[float, float]) -> None:
+    (folder / "manifest.toml").write_text(
+        f'slurm = "{facts.version}"\n'
+        'cluster = "mini"\n'
+        'cluster_dir = "../cluster"\n'
+        f'utc_offset = "{facts.utc_offset}"\n'
+        f"boot_epoch = {facts.boot_epoch}\n"
+        "# kmsg.txt holds every line that the kernel log had in this time (epochs); without the file it had none.\n"
+        f"kernel_log_window = [{window[0]}, {window[1]}]\n"
+    )
+    expect = scenario.expect
+    (folder / "expect.toml").write_text(
+        f'scenario = "{scenario.name}"\n'
+        f'cause = "{expect.cause}"\n'
+        f"also = {json.dumps(expect.accept)}\n"
+        f'owner = "{expect.owner[0]}"\n'
+        f"owner_accept = {json.dumps(expect.owner)}\n"
+        f'slurm = "{facts.version[: facts.version.rindex(".")]}"\n'
+        f"job_ids = [{', '.join(ids)}]\n"
+        f"notes = {json.dumps(scenario.notes)}\n"
+    )
+    lines = [scenario.client or f"sbatch {scenario.options}\n--- script\n{scenario.script}"]
+    lines += [f"--- {a.when}, after {a.after:g} s: {a.docker or f'{a.user}@{a.on}: {a.run}'}" for a in scenario.actions]
+    (folder / "submit.txt").write_text("\n".join(lines) + "\n")

@@ -1,0 +1,276 @@
+"""Runs scenarios on the mini cluster, records each as an evidence folder, diagnoses it and checks the answer.
+
+`python -m tests.cluster.run [--core] [--only NAME,...] [--out DIR]`. Exit status: 0 every diagnosis is as expected,
+1 one is not or a scenario could not be run, 2 usage or no cluster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slurm_triage import case
+from slurm_triage.engine import diagnose
+from slurm_triage.report.brief import brief
+from tests.cluster.machine import LIVE, Cluster, ClusterError, JobState
+from tests.cluster.record import Facts, record, record_cluster, rows, survey
+from tests.cluster.scenarios import Action, Scenario, ScenarioError, choose, judge, load
+
+PATIENCE = 420.0
+"""Seconds that a scenario may take. The longest waits for a second attempt, which Slurm starts two minutes later."""
+NAMES = ("prep", "train", "fold", "sweep", "relax", "eval", "mdrun", "fit")
+"""Names of jobs, which say nothing about what happens."""
+
+
+@dataclass
+class Run:
+    """One scenario under way."""
+
+    scenario: Scenario
+    name: str
+    begun: float = field(default_factory=time.monotonic)
+    job: str = ""
+    client: bytes = b""
+    client_done: bool = True
+    kept: dict[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a scenario: the folder, the diagnosis in a line, and what is wrong with it."""
+
+    scenario: Scenario
+    folder: Path | None
+    said: str
+    wrong: tuple[str, ...]
+    seconds: float
+
+
+class Driver:
+    """Runs scenarios side by side, except those that share a lock."""
+
+    def __init__(self, cluster: Cluster, facts: Facts, chosen: Sequence[Scenario], out: Path) -> None:
+        self.cluster = cluster
+        self.facts = facts
+        self.out = out
+        self._locks = {lock: threading.Lock() for s in chosen for lock in s.lock}
+        meets = [s.meet for s in chosen if s.meet]
+        self._meets = {meet: threading.Barrier(meets.count(meet)) for meet in set(meets)}
+
+    def run(self, scenario: Scenario, number: int) -> Outcome:
+        """Runs one scenario to the end. Never raises: what went wrong is part of the outcome."""
+        begun = time.monotonic()
+        try:
+            with ExitStack() as held:
+                for lock in sorted(scenario.lock):
+                    held.enter_context(self._locks[lock])
+                begun = time.monotonic()
+                run = Run(scenario, f"{NAMES[number % len(NAMES)]}{number}")
+                self._play(run)
+                self._settle(run)
+                folder = record(self.cluster, self.facts, scenario, run.job, self.out, client=run.client, kept=run.kept)
+            diagnosis = diagnose(case.read(folder))
+            wrong = tuple(judge(scenario.expect, diagnosis))
+            return Outcome(scenario, folder, brief(diagnosis), wrong, time.monotonic() - begun)
+        except Exception as error:  # one scenario that fails in any way must not stop the others
+            known = isinstance(error, (ClusterError, ScenarioError, threading.BrokenBarrierError))
+            why = f"could not be run: {error or type(error).__name__}" if known else traceback.format_exc()
+            return Outcome(scenario, None, "", (why,), time.monotonic() - begun)
+
+    # ------------------------------------------------------------------------------------------------ one scenario
+
+    def _play(self, run: Run) -> None:
+        scenario = run.scenario
+        for action in scenario.actions:
+            if action.when == "before":
+                self._act(run, action)
+        self._submit(run)
+        if scenario.meet:
+            self._wait(run, "running")
+            self._meets[scenario.meet].wait(PATIENCE)
+        for action in scenario.actions:
+            if action.when != "before":
+                self._wait(run, action.when)
+                self._act(run, action)
+        self._wait(run, "ended")
+
+    def _submit(self, run: Run) -> None:
+        scenario = run.scenario
+        if scenario.client:
+            run.client_done = False
+            threading.Thread(target=self._client, args=(run,), daemon=True).start()
+            found = self._until(run, lambda: self._named(run.name), "appears in squeue")
+            run.job = found
+            return
+        script = scenario.script if scenario.script.startswith("#!") else f"#!/bin/bash\n{scenario.script}\n"
+        line = (
+            'script=$SCRIPT; unset SCRIPT; printf %s "$script" | '
+            f"sbatch --parsable -J {run.name} -o '{scenario.output}' {scenario.options}"
+        )
+        answer = self.cluster.tell("login", line, user="user1", environment={"SCRIPT": script}).decode()
+        run.job = answer.strip().split(";")[0]
+
+    def _client(self, run: Run) -> None:
+        line = run.scenario.client.format(name=run.name) + " 2>&1"
+        status, out, _ = self.cluster.ask("login", line, user="user1")
+        run.client = out + f"exit status {status}\n".encode()
+        run.client_done = True
+
+    def _named(self, name: str) -> str:
+        out = self.cluster.tell("login", f"squeue -h -a -t all -n {name} -o %A").decode().split()
+        return out[0] if out else ""
+
+    def _act(self, run: Run, action: Action) -> None:
+        time.sleep(action.after)
+        if action.docker:
+            self.cluster.docker(action.docker)
+            return
+        out = self.cluster.tell(action.on, action.run.replace("{job}", run.job), user=action.user)
+        if action.keep:
+            run.kept[action.keep] = out
+
+    # ------------------------------------------------------------------------------------------------ waiting
+
+    def _until(self, run: Run, ask: Callable[[], str], what: str) -> str:
+        while not (answer := ask()):
+            if time.monotonic() - run.begun > PATIENCE:
+                raise ClusterError(f"job {run.job or run.name} never {what}; {self._states(run)}")
+            time.sleep(1)
+        return answer
+
+    def _of(self, run: Run) -> list[JobState]:
+        return [j for j in self.cluster.jobs() if run.job in (j.base, j.raw)]
+
+    def _states(self, run: Run) -> str:
+        return "squeue: " + ", ".join(f"{j.shown} {j.state} {j.reason}" for j in self._of(run))
+
+    def _wait(self, run: Run, when: str) -> None:
+        def reached() -> str:
+            jobs = self._of(run)
+            if when == "ended":
+                return "yes" if run.client_done and jobs and not any(j.state in LIVE for j in jobs) else ""
+            if when == "held":
+                return "yes" if any("held" in j.reason.lower() for j in jobs) else ""
+            return "yes" if any(j.state == when.upper() for j in jobs) else ""
+
+        self._until(run, reached, f"came to be {when}")
+        if when != "ended":
+            return
+        # Between two attempts a job can look ended for a moment.
+        for _ in range(3):
+            time.sleep(1)
+            self._until(run, reached, "ended for good")
+
+    def _settle(self, run: Run) -> None:
+        """Waits until accounting is final: all attempts there, no step without an end, twice the same answer."""
+        before = b""
+
+        def settled() -> str:
+            nonlocal before
+            out = self.cluster.tell("login", f"sacct -D -n -P -j {run.job} -o {','.join(self.facts.fields)}")
+            same, before = out == before and out, out
+            return "yes" if same and not self._open(run, out) else ""
+
+        self._until(run, settled, "became final in accounting")
+
+    def _open(self, run: Run, out: bytes) -> bool:
+        header = "|".join(self.facts.fields)
+        records = rows(f"{header}\n{out.decode('utf-8', 'replace')}")
+        attempts = sum(r["JobIDRaw"] == run.job for r in records)
+        unfinished = any(re.match(r"RUNNING|PENDING|SUSPENDED", r["State"]) for r in records)
+        return unfinished or attempts < run.scenario.attempts
+
+
+def longest_first(chosen: Sequence[Scenario]) -> Iterator[Scenario]:
+    """The order to start in: what waits long or for others comes first, so that the end is not one long wait."""
+
+    def weight(scenario: Scenario) -> tuple[bool, bool, bool, bool]:
+        minutes = "-t 1" in scenario.options
+        return (not scenario.meet, scenario.attempts == 1, not minutes, not scenario.lock)
+
+    return iter(sorted(chosen, key=weight))
+
+
+def show(outcome: Outcome) -> str:
+    """An outcome as a line, and a line for everything that is wrong."""
+    verdict = "FAIL" if outcome.wrong else "ok"
+    folder = outcome.folder.name if outcome.folder else outcome.scenario.name
+    lines = [f"{verdict:4} {outcome.seconds:5.0f} s  {folder:38} {outcome.said}"]
+    lines += [f"       {line}" for text in outcome.wrong for line in text.splitlines()]
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="tests.cluster.run", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--core", action="store_true", help="the short list")
+    parser.add_argument("--only", metavar="NAME,...", default="", help="these scenarios")
+    parser.add_argument("--out", metavar="DIR", type=Path, help="keep the evidence folders in DIR (emptied first)")
+    parser.add_argument(
+        "--jobs", metavar="N", type=int, default=14, help="scenarios side by side (default %(default)s)"
+    )
+    options = parser.parse_args(argv)
+    try:
+        chosen = choose(load(), core=options.core, only=[n for n in options.only.split(",") if n])
+        cluster = Cluster()
+        facts = survey(cluster)
+        out = _folder(options.out)
+        record_cluster(cluster, out / "cluster")
+    except (ScenarioError, ClusterError, ValueError, OSError) as error:
+        print(f"cluster-test: {error}", file=sys.stderr)
+        return 2
+    print(f"Slurm {facts.version}: {len(chosen)} scenarios, evidence in {out}", flush=True)
+    driver = Driver(cluster, facts, chosen, out)
+    return report(_all(driver, chosen, max(options.jobs, _least(chosen))))
+
+
+def _least(chosen: Sequence[Scenario]) -> int:
+    """Threads without which scenarios that meet would wait for each other forever."""
+    return 1 + sum(bool(s.meet) for s in chosen)
+
+
+def _folder(wanted: Path | None) -> Path:
+    if wanted is None:
+        return Path(tempfile.mkdtemp(prefix="slurm-triage-cluster-"))
+    if wanted.exists():
+        # Only what an earlier run has left: never a folder that holds anything else.
+        if any(wanted.iterdir()) and not (wanted / "cluster" / "scontrol-config.txt").is_file():
+            raise ValueError(f"{wanted} is not empty and no earlier run of this test")
+        shutil.rmtree(wanted)
+    wanted.mkdir(parents=True)
+    return wanted
+
+
+def _all(driver: Driver, chosen: Sequence[Scenario], threads: int) -> list[Outcome]:
+    numbers: Mapping[str, int] = {s.name: n for n, s in enumerate(chosen, start=1)}
+    outcomes = []
+    with ThreadPoolExecutor(threads) as pool:
+        for outcome in pool.map(lambda s: driver.run(s, numbers[s.name]), longest_first(chosen)):
+            print(show(outcome), flush=True)
+            outcomes.append(outcome)
+    return outcomes
+
+
+def report(outcomes: Sequence[Outcome]) -> int:
+    """Prints the sum; returns the exit status. No outcome at all is a failure too."""
+    failed = [o.scenario.name for o in outcomes if o.wrong]
+    print(
+        f"{len(outcomes) - len(failed)} of {len(outcomes)} as expected"
+        + (f"; not: {', '.join(failed)}" if failed else "")
+    )
+    return 1 if failed or not outcomes else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

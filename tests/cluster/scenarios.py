@@ -1,0 +1,154 @@
+"""The scenarios of the mini cluster, read from `scenarios.toml` and checked: a misspelt key is an error, never ignored."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slurm_triage.model import Diagnosis, Owner, Strength
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FILE = Path(__file__).with_name("scenarios.toml")
+WHEN = ("before", "pending", "running", "held", "ended")
+
+
+class ScenarioError(Exception):
+    """A scenario that cannot be used as it is written; the message says which and why."""
+
+
+@dataclass(frozen=True)
+class Action:
+    """Something done from outside: `run` as `user` on the container `on`, or `docker` (`kill f2`, `start f2`).
+
+    It happens `after` seconds after the job was first seen in the state `when`, or after the action before it.
+    """
+
+    when: str = "running"
+    after: float = 0.0
+    on: str = "login"
+    user: str = "root"
+    run: str = ""
+    docker: str = ""
+    keep: str = ""
+
+
+@dataclass(frozen=True)
+class Expect:
+    """What must be said. `cite`: substrings of cited lines; `never`: causes that must not be confirmed."""
+
+    cause: str
+    owner: tuple[str, ...]
+    accept: tuple[str, ...] = ()
+    strength: str | None = None
+    cite: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One failure made on purpose. Either `script` (for sbatch with `options`) or `client` (a line of srun)."""
+
+    name: str
+    notes: str
+    expect: Expect
+    core: bool = False
+    options: str = ""
+    script: str = ""
+    client: str = ""
+    output: str = "/shared/out/user1/%j.out"
+    lock: tuple[str, ...] = ()
+    meet: str = ""
+    attempts: int = 1
+    actions: tuple[Action, ...] = ()
+
+
+def load(file: Path = FILE) -> tuple[Scenario, ...]:
+    """All scenarios. Raises `ScenarioError`."""
+    try:
+        tables = tomllib.loads(file.read_text("utf-8"))["scenario"]
+    except (tomllib.TOMLDecodeError, KeyError, OSError) as error:
+        raise ScenarioError(f"{file.name}: {error}") from error
+    found = tuple(_scenario(table) for table in tables)
+    names = [s.name for s in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise ScenarioError(f"{name}: two scenarios of this name")
+    return found
+
+
+def _scenario(table: Mapping[str, Any]) -> Scenario:
+    name = str(table.get("name", "?"))
+    values = {key: value for key, value in table.items() if key not in ("action", "expect")}
+    try:
+        expect = Expect(**_tuples(table["expect"]))
+        actions = tuple(Action(**action) for action in table.get("action", ()))
+        scenario = Scenario(**_tuples(values), actions=actions, expect=expect)
+    except (TypeError, KeyError) as error:
+        raise ScenarioError(f"{name}: {error}") from error
+    for wrong in _problems(scenario):
+        raise ScenarioError(f"{name}: {wrong}")
+    return scenario
+
+
+def _tuples(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+
+
+def _problems(scenario: Scenario) -> Sequence[str]:
+    wrong = []
+    if bool(scenario.script) == bool(scenario.client):
+        wrong.append("needs either a script or a client")
+    if not re.fullmatch(r"[a-z0-9_]+", scenario.name):
+        wrong.append("the name may have small letters, digits and _ only")
+    for owner in scenario.expect.owner:
+        if owner not in {o.value for o in Owner}:
+            wrong.append(f"{owner} is no owner")
+    if scenario.expect.strength not in (None, *(s.value for s in Strength)):
+        wrong.append(f"{scenario.expect.strength} is no strength")
+    for action in scenario.actions:
+        if action.when not in WHEN:
+            wrong.append(f"{action.when} is no state to wait for")
+        if bool(action.run) == bool(action.docker):
+            wrong.append("an action has either run or docker")
+    return wrong
+
+
+def choose(every: Sequence[Scenario], *, core: bool = False, only: Sequence[str] = ()) -> tuple[Scenario, ...]:
+    """The core set, those named in `only` with all that they meet, or all. Raises `ScenarioError` for unknown names."""
+    known = {s.name: s for s in every}
+    for name in only:
+        if name not in known:
+            raise ScenarioError(f"{name}: no such scenario")
+    if only:
+        meets = {known[name].meet for name in only} - {""}
+        return tuple(s for s in every if s.name in only or s.meet in meets)
+    return tuple(s for s in every if s.core or not core)
+
+
+def judge(expect: Expect, diagnosis: Diagnosis) -> list[str]:
+    """What is wrong with a diagnosis, empty if it is as expected."""
+    wrong = []
+    if diagnosis.cause not in (expect.cause, *expect.accept):
+        wrong.append(f"cause {diagnosis.cause}, not {' or '.join((expect.cause, *expect.accept))}")
+    if diagnosis.owner.value not in expect.owner:
+        wrong.append(f"owner {diagnosis.owner.value}, not {' or '.join(expect.owner)}")
+    if expect.strength and (diagnosis.strength is None or diagnosis.strength.value != expect.strength):
+        said = diagnosis.strength.value if diagnosis.strength else "nothing"
+        wrong.append(f"{said}, not {expect.strength}")
+    every = (diagnosis, *diagnosis.parts)
+    cited = [cite.text for d in every for cite in d.evidence]
+    for text in expect.cite:
+        if not any(text in line for line in cited):
+            wrong.append(f"no cited line has {text!r}")
+    for cause in expect.never:
+        if any(v.cause == cause and v.strength is Strength.CONFIRMED for d in every for v in d.considered):
+            wrong.append(f"{cause} is confirmed")
+    return wrong
