@@ -1,7 +1,8 @@
 """Runs scenarios on the mini cluster, records each as an evidence folder, diagnoses it and checks the answer.
 
-`python -m tests.cluster.run [--core] [--only NAME,...] [--out DIR]`. Exit status: 0 every diagnosis is as expected,
-1 one is not or a scenario could not be run, 2 usage or no cluster.
+`python -m tests.cluster.run [--core] [--only NAME,...] [--out DIR]`; `--again DIR` diagnoses what an earlier run has
+recorded, without a cluster. Exit status: 0 every diagnosis is as expected, 1 one is not or a scenario could not be run,
+2 usage or no cluster.
 """
 
 from __future__ import annotations
@@ -80,13 +81,11 @@ class Driver:
                 self._play(run)
                 self._settle(run)
                 folder = record(self.cluster, self.facts, scenario, run.job, self.out, client=run.client, kept=run.kept)
-            diagnosis = diagnose(case.read(folder))
-            wrong = tuple(judge(scenario.expect, diagnosis))
-            return Outcome(scenario, folder, brief(diagnosis), wrong, time.monotonic() - begun)
         except Exception as error:  # one scenario that fails in any way must not stop the others
             known = isinstance(error, (ClusterError, ScenarioError, threading.BrokenBarrierError))
-            why = f"could not be run: {error or type(error).__name__}" if known else traceback.format_exc()
-            return Outcome(scenario, None, "", (why,), time.monotonic() - begun)
+            why = str(error) or type(error).__name__ if known else traceback.format_exc(limit=-3)
+            return Outcome(scenario, None, "", (f"could not be run: {why}",), time.monotonic() - begun)
+        return examine(scenario, folder, time.monotonic() - begun)
 
     # ------------------------------------------------------------------------------------------------ one scenario
 
@@ -192,6 +191,21 @@ class Driver:
         return unfinished or attempts < run.scenario.attempts
 
 
+def examine(scenario: Scenario, folder: Path, seconds: float = 0.0) -> Outcome:
+    """Diagnoses a recorded folder and compares. Never raises: a diagnosis that fails is part of the outcome."""
+    try:
+        diagnosis = diagnose(case.read(folder))
+        return Outcome(scenario, folder, brief(diagnosis), tuple(judge(scenario.expect, diagnosis)), seconds)
+    except Exception:  # that is what the run is to find out, for every scenario
+        return Outcome(scenario, folder, "", (f"no diagnosis: {traceback.format_exc(limit=-3)}",), seconds)
+
+
+def again(out: Path, chosen: Sequence[Scenario]) -> list[Outcome]:
+    """Outcomes of what an earlier run has recorded in `out`. Raises `OSError` if it cannot be listed."""
+    folders = {path.name.partition("-")[2]: path for path in sorted(out.iterdir()) if path.is_dir()}
+    return [examine(s, folders[s.name]) for s in chosen if s.name in folders]
+
+
 def longest_first(chosen: Sequence[Scenario]) -> Iterator[Scenario]:
     """The order to start in: what waits long or for others comes first, so that the end is not one long wait."""
 
@@ -217,12 +231,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--core", action="store_true", help="the short list")
     parser.add_argument("--only", metavar="NAME,...", default="", help="these scenarios")
     parser.add_argument("--out", metavar="DIR", type=Path, help="keep the evidence folders in DIR (emptied first)")
+    parser.add_argument("--again", metavar="DIR", type=Path, help="only diagnose what an earlier run left in DIR")
     parser.add_argument(
         "--jobs", metavar="N", type=int, default=14, help="scenarios side by side (default %(default)s)"
     )
     options = parser.parse_args(argv)
     try:
         chosen = choose(load(), core=options.core, only=[n for n in options.only.split(",") if n])
+        if options.again:
+            outcomes = again(options.again, chosen)
+            print("\n".join(map(show, outcomes)))
+            return report(outcomes)
         cluster = Cluster()
         facts = survey(cluster)
         out = _folder(options.out)
