@@ -2,21 +2,30 @@
 
 Accounting that was asked inside a hook is not final (recorded on Slurm 22.05 to 26.05: seconds to a minute too early):
 what it says counts, what it does not say proves nothing.
+
+Where accounting has no final record (slurmdbd down, asked too early), what slurmctld remembers of the job stands in for
+it as the last record. It has no steps.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import false, true, unknown
-from slurm_triage.model import Cite, ControllerJob, Fact, HookEnv, JobRecord, StepRecord
+from slurm_triage.model import Cite, ControllerJob, Fact, HookEnv, JobRecord, ShownExit, StepRecord
+from slurm_triage.sources.scontrol_config import seconds
 
 T = TypeVar("T")
 
 HOW = "read the final record: sacct -D -j {id} -P -o JobIDRaw,State,ExitCode,DerivedExitCode,Start,End,Reason"
-NOT_FINAL = {"PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "RESIZING", "REQUEUED", "REQUEUE_HOLD"}
+NOT_FINAL = {
+    "PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "RESIZING", "REQUEUED", "REQUEUE_HOLD",
+    "REQUEUE_FED", "SPECIAL_EXIT", "STOPPED", "SIGNALING", "STAGE_OUT", "RESV_DEL_HOLD",
+}  # fmt: skip
+"""State words of jobs that have not ended, or that wait for another attempt (squeue(1), JOB STATE CODES)."""
 
 
 class Accounting:
@@ -24,11 +33,25 @@ class Accounting:
 
     def __init__(self, attempt: Attempt) -> None:
         self.attempt = attempt
-        self.records = attempt.records
         self.steps = _merge_steps(attempt.steps)
         self.all_views = tuple(e for e in attempt.events if isinstance(e, ControllerJob))
         self.views = tuple(v for v in self.all_views if _same_attempt(v, attempt))
         self.hooks = tuple(e for e in attempt.events if isinstance(e, HookEnv))
+        self.records = self._records()
+
+    def _records(self) -> tuple[JobRecord, ...]:
+        """Accounting's records, most trustworthy first, and the controller's view as the last one where it helps.
+
+        It helps where accounting has no record at all, or no final one and the controller saw the end.
+        """
+        own = self.attempt.records
+        if any(_is_final(record) for record in own):
+            return own
+        seen = [record_of(view) for view in self.views]
+        ended = [record for record in seen if record.final]
+        if ended:
+            return (*own, ended[-1])
+        return own or tuple(seen[-1:])
 
     @property
     def how(self) -> str:
@@ -42,14 +65,14 @@ class Accounting:
     @property
     def final(self) -> JobRecord | None:
         """The final job record, if one was read."""
-        return next((r for r in self.records if r.final is not False and r.state and r.state not in NOT_FINAL), None)
+        return next((r for r in self.records if _is_final(r)), None)
 
     def states(self) -> list[tuple[str, Cite]]:
         """Every state word of the attempt with its line: accounting and the controller's final view."""
         found = [(r.state, r.cite) for r in self.records if r.state]
         found += [(flag, r.cite) for r in self.records for flag in r.flags]
         for view in self.views:
-            word = view.values.get("JobState", "").split(",")[0].split("+")[0].strip()
+            word = _state_word(view)
             if word:
                 found.append((word, view.cites.get("JobState", view.cite)))
         return found
@@ -108,6 +131,81 @@ class Accounting:
             name, _, rest = value.partition("(")
             names.update(n for n in (name, rest.rstrip(")")) if n)
         return frozenset(names)
+
+
+def _is_final(record: JobRecord) -> bool:
+    return record.final is not False and bool(record.state) and record.state not in NOT_FINAL
+
+
+def _state_word(view: ControllerJob) -> str:
+    """The base state that the controller prints, without flags; empty if it prints none."""
+    return view.values.get("JobState", "").split(",")[0].split("+")[0].strip()
+
+
+def record_of(view: ControllerJob) -> JobRecord:
+    """What the controller says of the job, as a record of accounting would say it; cites its `JobState=` line.
+
+    `scontrol show job` prints exit codes uncut as rc:sig (recorded on Slurm 22.05.8, 24.11.5 and 26.05.5: 137:0, 0:9,
+    0:125). While the job has not ended ExitCode is 0:0 and EndTime a forecast: neither is taken then. It has ended when
+    JobState is a final state, which slurmctld gives a job only with its end.
+    """
+    state = _state_word(view) or None
+    final = state is not None and state not in NOT_FINAL and view.values.get("EndTime") != "Unknown"
+
+    def value(key: str) -> str | None:
+        text = view.values.get(key, "").strip()
+        return text if text and text not in ("(null)", "N/A", "None", "Unknown") else None
+
+    user = re.fullmatch(r"(.*)\((\d{1,10})\)", value("UserId") or "", re.DOTALL)
+    nodes = value("NumNodes") or ""
+    restarts = value("Restarts") or ""
+    return JobRecord(
+        view.cites.get("JobState", view.cite),
+        view.job,
+        shown_id=_shown_id(view),
+        array_id=value("ArrayJobId"),
+        array_task=value("ArrayTaskId"),
+        het_id=value("HetJobId"),
+        het_offset=value("HetJobOffset"),
+        name=value("JobName"),
+        user=user[1] if user else value("UserId"),
+        uid=int(user[2]) if user else None,
+        account=value("Account"),
+        partition=value("Partition"),
+        qos=value("QOS"),
+        state=state,
+        exit=_shown_exit(view, "ExitCode") if final else None,
+        derived=_shown_exit(view, "DerivedExitCode") if final else None,
+        submit=view.submit,
+        start=view.start,
+        started=True if view.start is not None and state != "PENDING" else None,
+        end=view.end if final else None,
+        elapsed=seconds(value("RunTime") or ""),
+        time_limit=seconds(value("TimeLimit") or ""),
+        reason=value("Reason"),
+        nodes=value("NodeList"),
+        n_nodes=int(nodes) if re.fullmatch(r"[0-9]{1,9}", nodes) else None,
+        failed_node=value("FailedNode"),
+        restarts=int(restarts) if re.fullmatch(r"[0-9]{1,9}", restarts) else None,
+        work_dir=value("WorkDir"),
+        stdout=value("StdOut"),
+        stderr=value("StdErr"),
+        final=final,
+    )
+
+
+def _shown_id(view: ControllerJob) -> str | None:
+    """`1001_4` for an array task, `1111+1` for a het component, else the raw id."""
+    for first, second, mark in (("ArrayJobId", "ArrayTaskId", "_"), ("HetJobId", "HetJobOffset", "+")):
+        whole, part = view.values.get(first), view.values.get(second, "")
+        if whole and re.fullmatch(r"[0-9]{1,10}", part):
+            return f"{whole}{mark}{part}"
+    return view.job
+
+
+def _shown_exit(view: ControllerJob, key: str) -> ShownExit | None:
+    match = re.fullmatch(r"([0-9]{1,3}):([0-9]{1,3})", view.values.get(key, "").strip())
+    return ShownExit(int(match[1]), int(match[2])) if match else None
 
 
 def _same_attempt(view: ControllerJob, attempt: Attempt) -> bool:

@@ -63,7 +63,7 @@ class Outcome:
         read = (
             true("the job's output was read", self.log.ends[:1])
             if self.log.read
-            else unknown("the job's output was read", "this attempt's output was not read", self.log.how)
+            else unknown("the job's output was read", self.log.unread, self.log.how)
         )
         return all_of(
             says,

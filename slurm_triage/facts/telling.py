@@ -93,7 +93,7 @@ class Telling:
             return true(says, [*found[:2], found[-1]])
         if self.log.read:
             return false(says, "no such line in the job's output")
-        return unknown(says, "this attempt's output was not read", self.log.how)
+        return unknown(says, self.log.unread, self.log.how)
 
     def last_word(self, says: str, *ids: str, kin: tuple[str, ...] = ()) -> Fact:
         """As `said`, and no other error follows that the same process names: else the program outlived it."""
@@ -155,7 +155,7 @@ class Telling:
             return false(says, "its last error names one", named.cites)
         if self.log.read:
             return true(says, self.log.ends[:1])
-        return unknown(says, "this attempt's output was not read", self.log.how)
+        return unknown(says, self.log.unread, self.log.how)
 
     @cached_property
     def survived(self) -> Fact:
