@@ -9,6 +9,7 @@ from functools import cached_property
 
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._kernel import Kernel
+from slurm_triage.facts._place import Place
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.cancel import Cancel
 from slurm_triage.facts.distributed import Distributed
@@ -43,6 +44,11 @@ class Job:
         return Accounting(self.attempt)
 
     @cached_property
+    def place(self) -> Place:
+        """Nodes and time of the attempt, against which lines of shared logs are held."""
+        return Place(self.attempt, self.accounting)
+
+    @cached_property
     def limits(self) -> Limits:
         """KillWait, GraceTime, time and memory limits in force."""
         return Limits(self.attempt, self.accounting)
@@ -55,17 +61,17 @@ class Job:
     @cached_property
     def exits(self) -> Exits:
         """Exit codes and deaths of the batch script, steps and tasks."""
-        return Exits(self.attempt, self.accounting, self.log)
+        return Exits(self.attempt, self.accounting, self.log, self.place)
 
     @cached_property
     def ranks(self) -> Ranks:
         """Which rank failed first, and which deaths are only its echo."""
-        return Ranks(self.attempt, self.exits)
+        return Ranks(self.attempt, self.accounting, self.exits)
 
     @cached_property
     def memory(self) -> Memory:
         """OOM kills: whose limit, which victim."""
-        return Memory(self.attempt, self.accounting, self.exits, self.log)
+        return Memory(self.attempt, self.accounting, self.exits, self.log, self.place)
 
     @cached_property
     def scheduling(self) -> Scheduling:
@@ -75,7 +81,7 @@ class Job:
     @cached_property
     def cancel(self) -> Cancel:
         """Who cancelled or signalled the job through Slurm."""
-        return Cancel(self.attempt, self.accounting, self.scheduling, self.ranks, self.log)
+        return Cancel(self.attempt, self.accounting, self.exits, self.ranks, self.log)
 
     @cached_property
     def program(self) -> Program:
@@ -85,12 +91,12 @@ class Job:
     @cached_property
     def node(self) -> NodeFacts:
         """Nodes lost, drained, rebooted."""
-        return NodeFacts(self.attempt, self.accounting)
+        return NodeFacts(self.attempt, self.accounting, self.place)
 
     @cached_property
     def launch(self) -> Launch:
         """Whether prolog, output files, working directory and programs could be set up."""
-        return Launch(self.attempt, self.accounting, self.exits, self.log)
+        return Launch(self.attempt, self.accounting, self.exits, self.log, self.place)
 
     @cached_property
     def outcome(self) -> Outcome:

@@ -7,9 +7,9 @@ from functools import cached_property
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import false, true, unknown
 from slurm_triage.facts.accounting import Accounting
+from slurm_triage.facts.exits import Exits
 from slurm_triage.facts.log import Log
 from slurm_triage.facts.ranks import Ranks
-from slurm_triage.facts.scheduling import Scheduling
 from slurm_triage.model import Cite, Fact, Sign
 
 CTLD_HOW = "read slurmctld's log for REQUEST_KILL_JOB and the uid behind it"
@@ -18,24 +18,41 @@ CTLD_HOW = "read slurmctld's log for REQUEST_KILL_JOB and the uid behind it"
 class Cancel:
     """Cancellations of the attempt."""
 
-    def __init__(
-        self, attempt: Attempt, accounting: Accounting, scheduling: Scheduling, ranks: Ranks, log: Log
-    ) -> None:
+    def __init__(self, attempt: Attempt, accounting: Accounting, exits: Exits, ranks: Ranks, log: Log) -> None:
         self.attempt = attempt
         self.accounting = accounting
-        self.scheduling = scheduling
+        self.exits = exits
         self.ranks = ranks
         self.log = log
 
     @cached_property
     def requests(self) -> tuple[Sign, ...]:
-        """slurmctld's lines about a kill request (scancel in any form) while the attempt lived."""
+        """slurmctld's lines about a kill request (scancel in any form) that was granted while the attempt lived.
+
+        slurmctld logs a request before it checks the right to make it; a denied one is followed by a security line.
+        """
+        done = min((s.at.lo for s in self.log.of("ctld_complete") if s.at is not None), default=None)
+        denied = {(s.cite.file, s.fields.get("uid", "")) for s in self.log.of("ctld_denied")}
+        found = []
+        for sign in self.log.of("ctld_kill_request"):
+            late = done is not None and sign.at is not None and sign.at.lo > done
+            if not late and (sign.cite.file, sign.fields.get("uid", "")) not in denied and self._before_end(sign):
+                found.append(sign)
+        return tuple(found)
+
+    def _before_end(self, sign: Sign) -> bool:
         end = self.attempt.end
-        return tuple(
-            s
-            for s in self.log.of("ctld_kill_request")
-            if s.at is None or end is None or s.at.zoned != end.zoned or s.at.lo <= end.hi + 1.0
-        )
+        return sign.at is None or end is None or sign.at.zoned != end.zoned or sign.at.lo <= end.hi + 1.0
+
+    @cached_property
+    def _ended_by_signal(self) -> bool:
+        """Whether the end can be the work of a signal that scancel sends: by state, status or exit code."""
+        if any(word == "CANCELLED" for word, _ in self.accounting.states()):
+            return True
+        info, cite = self.exits.job_exit
+        if cite is None:
+            return self.accounting.final is None
+        return bool(info.signal) or any(128 < code <= 192 for code in self.exits.possible_codes)
 
     @cached_property
     def by_state(self) -> Fact:
@@ -51,10 +68,12 @@ class Cancel:
 
     @cached_property
     def request_logged(self) -> Fact:
-        """slurmctld logged a kill request for the job while it lived."""
-        says = "slurmctld logged a kill request (scancel) for the job"
-        if self.requests:
+        """slurmctld logged a kill request for the job while it lived, and the job's end fits it."""
+        says = "slurmctld logged a kill request (scancel) for the job, and its end fits"
+        if self.requests and self._ended_by_signal:
             return true(says, self.requests)
+        if self.requests:
+            return false(says, "the job did not end by a signal", self.requests)
         covering = self.log.of("ctld_complete", "ctld_start")
         if self.log.of("ctld_start") and self.log.of("ctld_complete"):
             return false(says, "slurmctld's log of the job's life holds none", covering[-1:])
@@ -62,11 +81,18 @@ class Cancel:
 
     @cached_property
     def step_cancelled(self) -> Fact:
-        """A step was cancelled by somebody: `.0 CANCELLED by <uid>`."""
-        says = "a step of the job was cancelled with scancel"
-        cites = [s.cite for s in self.accounting.steps if s.state == "CANCELLED" and s.cancelled_by]
-        if cites:
-            return true(says, cites)
+        """The deciding step was cancelled by somebody: `.0 CANCELLED by <uid>`.
+
+        A helper step may be cancelled on purpose; it decides only as the last step, with an end of the job that fits.
+        """
+        says = "the job's last step was cancelled with scancel"
+        steps = [s for s in self.accounting.steps if s.state == "CANCELLED" and s.cancelled_by]
+        last = [s for s in steps if s.step == self.exits.last_step]
+        fits = self._ended_by_signal or self.accounting.state == "COMPLETED"
+        if last and fits:
+            return true(says, last)
+        if steps:
+            return false(says, "the job went on after it or ended by itself", steps)
         if self.accounting.steps_known:
             return false(says, "no step line says CANCELLED by somebody", [s.cite for s in self.accounting.steps[:2]])
         return unknown(says, "the step lines were not seen", self.accounting.how)

@@ -7,17 +7,24 @@ SLURM_JOB_EXIT_CODE, slurmctld's WEXITSTATUS, `sacct --json` from 23.11 on, `sac
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
 from slurm_triage import signals
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import false, true, unknown
+from slurm_triage.facts._place import Place
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.log import Log
 from slurm_triage.model import Cite, ExitInfo, Fact, ShownExit, Sign, Stamp, TaskExit
 
 SHELL_BASE = 128
+SHELL_LINES = (
+    "shell_signal", "shell_bare_signal", "torchrun_child_signal", "torchrun_signal", "mpirun_task_signal",
+)  # fmt: skip
+"""Families in which a shell or launcher says that a process below it died of a signal."""
+TEARDOWN = (signals.SIGTERM, signals.SIGKILL)
 NO_EXIT = ("NODE_FAIL", "BOOT_FAIL", "DEADLINE", "REQUEUED")
 """States whose exit code (1:0, 0:1, 0:0 by version and witness) Slurm made up: no program ended with it."""
 
@@ -44,7 +51,8 @@ class Death:
 class Exits:
     """Every end that the evidence shows for the attempt."""
 
-    def __init__(self, attempt: Attempt, accounting: Accounting, log: Log) -> None:
+    def __init__(self, attempt: Attempt, accounting: Accounting, log: Log, place: Place) -> None:
+        self.place = place
         self.attempt = attempt
         self.accounting = accounting
         self.log = log
@@ -184,6 +192,8 @@ class Exits:
         found = []
         for sign in self.log.of("srun_task_signal", "srun_task_exit", "slurmd_task_signal"):
             fields = sign.fields
+            if self.place.on_our_node(sign) is False:
+                continue  # a log of another job, printed into this one
             number = signals.number_of(fields.get("signal", "")) if fields.get("signal") else None
             code = fields.get("code", "")
             ranks = fields.get("tasks") or fields.get("task")
@@ -196,8 +206,11 @@ class Exits:
 
     def _by_shell(self) -> list[Death]:
         found = []
-        for sign in self.log.of("shell_signal", "shell_bare_signal", "torchrun_child_signal", "torchrun_signal"):
-            number = signals.number_of(sign.fields.get("signal", ""))
+        for sign in self.log.of(*SHELL_LINES):
+            number = signals.number_of(sign.fields.get("signal") or sign.fields.get("number", ""))
+            script = re.search(r"/job0*(\d{1,12})/slurm_script", sign.cite.text)
+            if script and self.attempt.job_id is not None and script[1] != self.attempt.job_id:
+                continue  # bash names the script of another job
             if number:
                 found.append(Death(number, None, "shell", sign.cite, "batch", None, sign.node, sign.at))
         return found
@@ -217,7 +230,51 @@ class Exits:
                 found.append(Death(t.code - SHELL_BASE, None, "convention", t.cite, t.step, str(t.rank), t.node, t.at))
         return found
 
+    # ------------------------------------------------------------------------------------------ the end
+
+    def fits_end(self, death: Death) -> bool:
+        """Whether the job's own end shows this death: else the job outlived it, or the line is not about this job.
+
+        It does when the job ended by the same signal or with 128 + n; when it was the job's last step and the job
+        failed; when srun tore the rest down, so that the job ended by SIGTERM or SIGKILL; or when no exit was seen.
+        """
+        info, cite = self.job_exit
+        if cite is None:
+            return self.accounting.final is None or self.accounting.state != "COMPLETED"
+        number = death.signal
+        codes = set(self.possible_codes)
+        if number is None:
+            return death.code in codes
+        if info.signal == number or SHELL_BASE + number in codes:
+            return True
+        failed = bool(info.signal) or any(codes)
+        if failed and death.step is not None and death.step == self.last_step:
+            return True
+        torn = bool(self.log.of("srun_terminating", "srun_force_terminated", "slurm_task_failure"))
+        by_kill = info.signal in TEARDOWN or bool({SHELL_BASE + n for n in TEARDOWN} & codes)
+        return torn and by_kill
+
+    @cached_property
+    def last_step(self) -> str | None:
+        """The step started last, of those that srun started."""
+        steps = self.accounting.app_steps()
+        if not steps:
+            named = [d.step for d in self.deaths if d.step and d.step[:1].isdigit()]
+            return max(named, key=lambda s: int(s[:9]) if s.isdigit() else 0, default=None)
+        return max(steps, key=lambda s: (s.start.lo if s.start else 0.0, int((s.step or "0")[:9] or 0))).step
+
     # ------------------------------------------------------------------------------------------ facts
+
+    def ended_by(self, number: int) -> Fact:
+        """Whether a process died of this signal and the job's end shows it."""
+        says = f"a process of the job died of {signals.name(number)}"
+        seen = [d for d in self.deaths if d.signal == number and d.witness != "convention"]
+        fitting = [d for d in seen if self.fits_end(d)]
+        if fitting:
+            return true(says, [d.cite for d in fitting])
+        if seen:
+            return unknown(says, "such a death was seen, but the job's own end does not show it", self.accounting.how)
+        return self.killed_by(number)
 
     def killed_by(self, *numbers: int, witnesses: tuple[str, ...] = ("status", "accounting", "slurm", "shell")) -> Fact:
         """Whether a process of the job died of one of these signals, by these witnesses."""

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import any_of, false, true, unknown
+from slurm_triage.facts._place import Place
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.exits import Exits
 from slurm_triage.facts.log import Log
@@ -18,7 +19,8 @@ ENOENT, EACCES, ENOEXEC = "No such file or directory", "Permission denied", "Exe
 class Launch:
     """Whether Slurm could start what it was told to start."""
 
-    def __init__(self, attempt: Attempt, accounting: Accounting, exits: Exits, log: Log) -> None:
+    def __init__(self, attempt: Attempt, accounting: Accounting, exits: Exits, log: Log, place: Place) -> None:
+        self.place = place
         self.attempt = attempt
         self.accounting = accounting
         self.exits = exits
@@ -80,8 +82,11 @@ class Launch:
     def prolog_message(self) -> Fact:
         """A daemon or srun says that the prolog failed."""
         says = "Slurm says that the prolog failed"
-        lines = self.log.of("slurm_prolog_failed", "slurmd_prolog_failed", "ctld_prolog_fail")
-        lines += tuple(s for s in self.log.of("node_reason", "ctld_drain") if "prolog" in s.cite.text.lower())
+        lines = self.log.of("slurm_prolog_failed", "slurmd_prolog_failed")
+        lines += tuple(s for s in self.log.of("ctld_prolog_fail") if s.job is not None)
+        if self.never_ran.holds or self.attempt.job_id is None:
+            reasons = self.log.of("node_reason", "ctld_drain", "ctld_prolog_fail")
+            lines += tuple(s for s in reasons if "prolog" in s.cite.text.lower() and self.place.ours(s))
         if lines:
             return true(says, lines)
         return unknown(says, "no daemon's log with the prolog's failure was seen", "sinfo -R; slurmd's log on the node")

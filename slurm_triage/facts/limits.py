@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from slurm_triage import signals
 from slurm_triage.attempts import Attempt
-from slurm_triage.facts._logic import all_of, true, unknown
+from slurm_triage.facts._logic import all_of, false, true, unknown
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.model import Cite, Fact, Setting, Sign
 from slurm_triage.sources.scontrol_config import seconds
+
+DEFAULT_LEAD = 60
+"""Seconds ahead of the limit for --signal without @ (sbatch(1))."""
+EARLY = 75.0
+"""Seconds by which slurmctld may send it early: it looks once a minute."""
 
 
 class Limits:
@@ -85,6 +91,12 @@ class Limits:
         return None
 
     @property
+    def suspends(self) -> bool:
+        """Whether the cluster suspends jobs (PreemptMode SUSPEND or GANG)."""
+        found = self.setting("cluster", "PreemptMode")
+        return found is not None and any(w in found.value.upper() for w in ("SUSPEND", "GANG"))
+
+    @property
     def time_limit(self) -> float | None:
         """Seconds, inf for UNLIMITED."""
         limit = self.accounting.first(lambda r: r.time_limit)
@@ -95,13 +107,16 @@ class Limits:
         return limit
 
     @property
-    def warning_signal(self) -> tuple[int, Cite] | None:
-        """The signal asked for with --signal on the command line, if accounting kept it (23.02 and later)."""
+    def warning_signal(self) -> tuple[int, float, Cite] | None:
+        """The signal asked for with --signal on the command line, and how many seconds ahead of the limit.
+
+        None if accounting did not keep the line (it does from 23.02 on).
+        """
         for record in self.accounting.records:
-            match = re.search(r"--signal[= ](?:[RB]+:)?([A-Za-z0-9]+)(?:@\d+)?", record.submit_line or "")
+            match = re.search(r"--signal[= ](?:[RB]+:)?([A-Za-z0-9]+)(?:@(\d{1,9}))?", record.submit_line or "")
             number = signals.number_of(match[1]) if match else None
-            if number:
-                return number, record.cite
+            if match and number:
+                return number, float(match[2] or DEFAULT_LEAD), record.cite
         return None
 
     def died_of_warning(self, died: Fact) -> Fact:
@@ -110,7 +125,23 @@ class Limits:
         wanted = self.warning_signal
         if wanted is None:
             return unknown(says, "the submission's --signal was not seen", "look at the #SBATCH lines of the script")
-        return all_of(says, died, true("--signal asks for it", [wanted[1]]))
+        return all_of(says, died, true("--signal asks for it", [wanted[2]]), self.warning_due)
+
+    @property
+    def warning_due(self) -> Fact:
+        """Whether the job ended when the signal of --signal was due: so many seconds ahead of the limit, up to a
+        minute early."""
+        says = "the job ended when the signal was due"
+        wanted = self.warning_signal
+        if wanted is None:
+            return unknown(says, "the submission's --signal was not seen", "look at the #SBATCH lines of the script")
+        _, lead, cite = wanted
+        elapsed, limit = self.accounting.first(lambda r: r.elapsed), self.time_limit
+        if elapsed is None or limit is None or math.isinf(limit):
+            return unknown(says, "the run time or the time limit was not seen", self.accounting.how)
+        if elapsed >= limit - lead - EARLY:
+            return true(says, [cite])
+        return false(says, "it ended long before the signal was due", [cite])
 
     @property
     def over_time_limit(self) -> float | None:

@@ -13,11 +13,14 @@ from functools import cached_property
 from slurm_triage import signals
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import any_of, false, true, unknown
+from slurm_triage.facts._place import Place
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.exits import Exits
 from slurm_triage.facts.log import Log
 from slurm_triage.model import Cite, Fact, JobRecord, MemoryCounters, OomKill, OomTask, Sign, StepRecord
 
+ELSEWHERE = ("user.slice", "docker", "libpod", "kubepods", "lxc", "machine.slice")
+"""Parts of cgroup paths outside Slurm's own services."""
 KERNEL_HOW = "read the node's kernel log around the end of the job (dmesg -T, journalctl -k) for oom-kill lines"
 KILL_WINDOW = 15.0
 """Seconds around the attempt in which a kernel kill may be the job's: boot times are rounded, steps outlive the job."""
@@ -26,7 +29,8 @@ KILL_WINDOW = 15.0
 class Memory:
     """What the kernel, the cgroup and Slurm say about memory."""
 
-    def __init__(self, attempt: Attempt, accounting: Accounting, exits: Exits, log: Log) -> None:
+    def __init__(self, attempt: Attempt, accounting: Accounting, exits: Exits, log: Log, place: Place) -> None:
+        self.place = place
         self.attempt = attempt
         self.accounting = accounting
         self.exits = exits
@@ -38,23 +42,36 @@ class Memory:
 
     @cached_property
     def kills(self) -> tuple[OomKill, ...]:
-        """Kernel kills whose victim was in this job.
+        """Kernel kills whose victim was in this job: by the cgroup path, on a node of the job, in its time.
 
-        Known by the cgroup path. Without any path that names a job: by the owner's uid inside the job's time, or, when
-        the evidence names no job at all (an excerpt), every kill in it.
+        When the evidence names no job at all (an excerpt), every kill in it that names none.
         """
-        ids = self.attempt.ids | {self.attempt.job_id or ""}
-        own = tuple(k for k in self.all_kills if k.job in ids and self._in_time(k) is not False)
-        if own:
-            return own
         if self.attempt.job_id is None:
             return tuple(k for k in self.all_kills if k.job is None)
-        return tuple(k for k in self.all_kills if k.job is None and self._of_owner_in_time(k))
+        ids = self.attempt.ids | {self.attempt.job_id}
+        return tuple(
+            k
+            for k in self.all_kills
+            if k.job in ids and self.place.on_our_node(k) is not False and self._may_be_ours(k)
+        )
 
-    def _of_owner_in_time(self, kill: OomKill) -> bool:
-        """The victim's uid is the job's and the kill fell into the attempt: then no cgroup path is needed."""
-        owner = kill.uid is not None and str(kill.uid) in self.accounting.owner_names
-        return owner and self._in_time(kill) is True
+    @cached_property
+    def nearby(self) -> tuple[OomKill, ...]:
+        """Kills of a process of the job's owner, on its nodes in its time, that no cgroup path places anywhere else.
+
+        Sites without task/cgroup leave no job in the path; but a user may have other processes on the node.
+        """
+        found = []
+        for kill in self.all_kills:
+            owner = kill.uid is not None and str(kill.uid) in self.accounting.owner_names
+            here = self.place.on_our_node(kill) is not False and self._in_time(kill) is True
+            elsewhere = any(word in (kill.task_memcg or "") for word in ELSEWHERE)
+            if kill.job is None and owner and here and not elsewhere:
+                found.append(kill)
+        return tuple(found)
+
+    def _may_be_ours(self, kill: OomKill) -> bool:
+        return self._in_time(kill) is not False
 
     def _in_time(self, kill: OomKill) -> bool | None:
         """Whether the kill fell into the attempt; None if the times cannot be compared. Job ids are used again."""
@@ -74,22 +91,38 @@ class Memory:
         says = "an OOM killer killed a process of the job"
         cites: list[Cite] = [c for k in self.kills for c in k.cites[:2]]
         cites += self._oom_records()
-        cites += [s.cite for s in self.log.of("slurm_oom_detected", "srun_task_oom", "slurmd_oom", "slurm_mem_enforce")]
-        cites += [s.cite for s in self.log.of("slurm_job_mem_limit", "pod_oomkilled")]
+        cites += [s.cite for s in (*self.printed, *self.log.of("slurmd_oom", "pod_oomkilled"))]
         cites += [c.cite for c in self.counters if c.events.get("oom_kill", 0) > 0]
         if cites:
             return true(says, cites)
+        if self.nearby:
+            near = "a process of the job's owner was OOM-killed on the node, but no cgroup path ties it to this job"
+            return unknown(says, near, KERNEL_HOW)
         if self.accounting.steps_known and self._slurm_counts_kills:
             witness = [r.cite for r in (self.accounting.final,) if r is not None]
             return false(says, "Slurm counts kills in the job's cgroup and counted none", witness)
         return unknown(says, "neither the kernel log nor Slurm's count was seen", KERNEL_HOW)
 
+    @cached_property
+    def printed(self) -> tuple[Sign, ...]:
+        """slurmstepd's and srun's words about an OOM kill in the job's output.
+
+        The words of another job's log may stand there. Since 20.02 every such kill is also in the step's record: final
+        accounting without one overrules them.
+        """
+        words = self.log.of("slurm_oom_detected", "srun_task_oom", "slurm_mem_enforce", "slurm_job_mem_limit")
+        words = tuple(s for s in words if self.place.on_our_node(s) is not False)
+        recorded = self.attempt.version is not None and self.attempt.version >= (20, 2)
+        if recorded and self.accounting.steps_known and not self._oom_records():
+            return ()
+        return words
+
     @property
     def _slurm_counts_kills(self) -> bool:
-        """task/cgroup is configured, so that a kill in the job's cgroup becomes 0:125."""
-        return any(
-            s.scope == "cluster" and s.key == "TaskPlugin" and "cgroup" in s.value for s in self.attempt.settings
-        )
+        """task/cgroup constrains memory, so that a kill in the job's cgroup becomes 0:125 (slurm task_cgroup.c)."""
+        cluster = {s.key: s.value.lower() for s in self.attempt.settings if s.scope == "cluster"}
+        constrained = "yes" in (cluster.get("ConstrainRAMSpace"), cluster.get("ConstrainSwapSpace"))
+        return "cgroup" in cluster.get("TaskPlugin", "") and constrained
 
     def _oom_records(self) -> list[Cite]:
         rows: list[JobRecord | StepRecord] = [*self.accounting.records, *self.accounting.steps]
@@ -102,17 +135,40 @@ class Memory:
         """The memory limit of the job itself (or of its step) was hit: constraint line, cgroup events or peak."""
         says = "the job's own memory limit was hit"
         cites = [c for k in self.kills if k.constraint == "MEMCG" and self._limit_is_ours(k) for c in k.cites[:2]]
-        cites += [c.cite for c in self.counters if _hit_its_limit(c)]
-        cites += [s.cite for s in self.log.of("slurm_mem_enforce")]
         if cites:
-            return true(says, cites)
-        other = self._kills_with("NONE", "CPUSET", "MEMORY_POLICY")
+            return true(says, [*cites, *(c.cite for c in self.counters if _hit_its_limit(c))])
+        other = [*self._kills_with("NONE", "CPUSET", "MEMORY_POLICY"), *self.killed_outside_cgroups.cites]
         if other:
             return false(says, "the kernel says that memory ran out outside the job's limit", other)
+        cites = [c.cite for c in self.counters if _hit_its_limit(c)]
+        cites += [s.cite for s in self.printed if s.id == "slurm_mem_enforce"]
+        if cites:
+            return true(says, cites)
         quiet = [c.cite for c in self.counters if c.version == 2 and c.level == "job" and _killed_below_limit(c)]
         if quiet:
             return false(says, "the job's cgroup never reached its maximum (max 0, oom 0)", quiet)
         return unknown(says, "Slurm counts kills but not whose limit was hit", KERNEL_HOW)
+
+    @cached_property
+    def peak_at_limit(self) -> Fact:
+        """The job's use stood at its limit (cgroup v1): page cache alone does that, so it proves no kill by itself."""
+        says = "the job's memory use stood at its limit"
+        cites = [c.cite for c in self.counters if _stood_at_limit(c)]
+        if cites:
+            return true(says, cites)
+        return unknown(says, "the job cgroup's peak was not seen", "read the cgroup's peak at task exit")
+
+    @cached_property
+    def elsewhere_only(self) -> Fact:
+        """Every kill whose reason the kernel names was for want of memory outside the job's own limit."""
+        says = "the kernel names only a shortage outside the job's limit"
+        other = [*self._kills_with("NONE", "CPUSET", "MEMORY_POLICY"), *self.killed_outside_cgroups.cites]
+        own = self._kills_with("MEMCG")
+        if other and not own:
+            return true(says, other)
+        if own:
+            return false(says, "the kernel names a memory cgroup's limit", own)
+        return unknown(says, "the kernel's constraint line was not seen", KERNEL_HOW)
 
     def _limit_is_ours(self, kill: OomKill) -> bool:
         """The cgroup whose limit was hit is the job's, or one of its steps or tasks."""
@@ -136,19 +192,16 @@ class Memory:
     def slurm_counted_kill(self) -> Fact:
         """Slurm itself reports the kill: state, exit 0:125 or slurmstepd's message."""
         says = "Slurm reports an out-of-memory kill in the job"
-        cites: list[Cite | Sign] = [*self._oom_records()]
-        cites += self.log.of(
-            "slurm_oom_detected", "srun_task_oom", "slurmd_oom", "slurm_job_mem_limit", "pod_oomkilled"
-        )
+        cites: list[Cite | Sign] = [*self._oom_records(), *self.printed, *self.log.of("slurmd_oom", "pod_oomkilled")]
         if cites:
             return true(says, cites)
         return unknown(says, "Slurm reports no out-of-memory kill", self.accounting.how)
 
     @cached_property
     def node_ran_out(self) -> Fact:
-        """The whole node was out of memory when a process of this job was killed."""
+        """The whole node was out of memory when a process of this job (or of its owner beside it) was killed."""
         says = "the whole node was out of memory"
-        cites = self._kills_with("NONE")
+        cites = self._kills_with("NONE") or [c for k in self.nearby if k.constraint == "NONE" for c in k.cites[:2]]
         if cites:
             return true(says, cites)
         others = self._kills_with("MEMCG", "CPUSET", "MEMORY_POLICY")
@@ -164,10 +217,21 @@ class Memory:
         return unknown(says, "the kernel's constraint line was not seen", KERNEL_HOW)
 
     @cached_property
+    def node_had_memory(self) -> Fact:
+        """The kernel (or the cgroup) names another shortage, and none of the whole node."""
+        says = "memory ran out elsewhere: within a limit, a cpuset or a NUMA policy"
+        if self.node_ran_out.holds is False:
+            return true(says, self.node_ran_out.cites)
+        if self.node_ran_out.holds:
+            return false(says, "the whole node was out of memory", self.node_ran_out.cites)
+        return unknown(says, self.node_ran_out.because, KERNEL_HOW)
+
+    @cached_property
     def killed_outside_cgroups(self) -> Fact:
         """The kernel's Killed line has the prefix of a kill outside memory cgroups (node, cpuset or NUMA policy)."""
         says = "the kernel killed for want of memory outside any memory cgroup"
-        cites = [c for k in self.kills if k.constraint is None for c in k.cites if "Out of memory: Kill" in c.text]
+        near = (*self.kills, *self.nearby)
+        cites = [c for k in near if k.constraint is None for c in k.cites if "Out of memory: Kill" in c.text]
         if cites:
             return true(says, cites)
         return unknown(says, "no such kernel line was seen", KERNEL_HOW)
@@ -284,19 +348,14 @@ class Memory:
 
 
 def _hit_its_limit(counters: MemoryCounters) -> bool:
-    """The cgroup reached its own maximum and something died of it.
+    """cgroup v2: the cgroup reached its own maximum and something died of it (its local `max` and `oom` grew)."""
+    events = counters.local or counters.events
+    return counters.version == 2 and events.get("max", 0) > 0 and events.get("oom", 0) > 0
 
-    v2: its local `max` and `oom` grew. v1: the job's peak stands at its limit and a kill was counted somewhere below.
-    """
-    if counters.version == 2:
-        events = counters.local or counters.events
-        return events.get("max", 0) > 0 and events.get("oom", 0) > 0
-    return (
-        counters.level == "job"
-        and bool(counters.limit)
-        and counters.peak is not None
-        and counters.peak >= (counters.limit or 0)
-    )
+
+def _stood_at_limit(counters: MemoryCounters) -> bool:
+    limit, peak = counters.limit, counters.peak
+    return counters.level == "job" and bool(limit) and peak is not None and peak >= (limit or 0)
 
 
 def _killed_below_limit(counters: MemoryCounters) -> bool:

@@ -57,7 +57,7 @@ class Program:
 
     def crashed(self, number: int) -> Fact:
         """A process of the job died of this fault signal: by its status, by srun's or the shell's message."""
-        return self.exits.killed_by(number)
+        return self.exits.ended_by(number)
 
     def may_have_crashed(self, number: int, *log_ids: str) -> Fact:
         """As `crashed`, or the exit code 128 + n, a kernel line or a handler's own message suggests it."""
@@ -93,6 +93,13 @@ class Program:
         says = "a process died of SIGBUS and the program names shared memory"
         return all_of(says, self.crashed(signals.SIGBUS), self._said(says, "shm_too_small"))
 
+    def faulting_library(self, number: int) -> str | None:
+        """The library or program that the kernel names in the fault line of this job."""
+        for line in self.log.of(*KERNEL_LINE.get(number, ())):
+            if line.fields.get("lib") and self._is_ours(line, number):
+                return line.fields["lib"]
+        return None
+
     def _is_ours(self, line: Sign, number: int) -> bool:
         """Whether a kernel fault line speaks of a process of this job: other jobs' faults stand in the same log.
 
@@ -101,11 +108,16 @@ class Program:
         """
         if self.attempt.job_id is None:
             return True
+        if self.exits.place.on_our_node(line) is False:
+            return False
         pids = {str(t.pid) for t in self.exits.tasks if t.pid is not None}
         pids |= {s.fields["pid"] for s in self.log.of("shell_signal") if s.fields.get("pid")}
+        deaths = [d for d in self.exits.deaths if d.signal == number]
+        if not any(self.exits.fits_end(d) for d in deaths):
+            return False
         if line.fields.get("pid") in pids:
             return True
-        if not any(d.signal == number for d in self.exits.deaths):
+        if all(d.witness == "convention" for d in deaths):
             return False
         start, end = self.attempt.start, self.attempt.end
         if line.at is None or start is None or not (line.at.zoned and start.zoned):
@@ -136,6 +148,26 @@ class Program:
         return self.exits.may_have_died_of(*OWN_FAULT)
 
     @cached_property
+    def code_points_elsewhere(self) -> Fact:
+        """The exit code is one that shells and launchers give for something finer (126, 127, 128 + n), unwitnessed."""
+        says = "the exit code stands for a missing program or a signal, and nothing says which"
+        info, cite = self.exits.job_exit
+        codes = [c for c in self.exits.possible_codes if c in (126, 127) or 128 < c <= 192]
+        own = [d for d in self.exits.deaths if d.signal in OWN_FAULT and d.witness != "convention"]
+        if codes and cite is not None and not any(self.exits.fits_end(d) for d in own):
+            return true(says, [cite])
+        return false(says, f"the job {info.meaning}")
+
+    @cached_property
+    def killed_first(self) -> Fact:
+        """A task got SIGKILL or SIGTERM before any other failed: what the others say after it are echoes."""
+        says = "a task was killed before any other failed"
+        first = self.ranks.failed[:1]
+        if first and first[0].signal in (signals.SIGKILL, signals.SIGTERM):
+            return true(says, [first[0].cite])
+        return false(says, "no such death was seen")
+
+    @cached_property
     def failed_by_itself(self) -> Fact:
         """A positive exit code, or a signal of its own making."""
         says = "the program ended with an error of its own"
@@ -155,12 +187,11 @@ class Program:
             if seen and not self.ranks.failed:
                 return true(says, [d.cite for d in seen])
             return unknown(says, "the job's exit code was not seen", self.accounting.how)
-        deaths = [d for d in self.exits.deaths if d.signal in codes and d.witness != "convention"]
-        if codes and deaths and not self.ranks.failed:
+        deaths = [
+            d for d in self.exits.deaths if d.signal in kill and d.witness != "convention" and self.exits.fits_end(d)
+        ]
+        if deaths and not self.ranks.failed:
             return true(says, [d.cite for d in deaths])
-        step_killed = [d for d in self.exits.deaths if d.signal in kill and d.step and d.step[:1].isdigit()]
-        if step_killed and not self.ranks.failed:
-            return true(says, [d.cite for d in step_killed])
         if codes:
             return unknown(
                 says,
@@ -201,6 +232,8 @@ class Program:
             steps,
             negation("no SIGKILL or SIGTERM ended it", self.ended_by_kill_signal),
             negation("nobody sent it another signal", self.foreign_signal),
+            negation("no task was killed before the others failed", self.killed_first),
+            negation("the exit code stands for nothing finer", self.code_points_elsewhere),
             negation("slurmstepd printed no cancellation", self.cancel.cancel_message),
         )
 

@@ -10,9 +10,9 @@ from functools import cached_property
 
 from slurm_triage import signals
 from slurm_triage.attempts import Attempt
-from slurm_triage.facts._logic import false, true, unknown
+from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.exits import Death, Exits
-from slurm_triage.model import Fact, FirstFailure, OomKill
+from slurm_triage.model import FirstFailure, OomKill
 
 ECHO = (signals.SIGTERM, signals.SIGKILL)
 CLOCK_SPREAD = 0.25
@@ -20,74 +20,102 @@ CLOCK_SPREAD = 0.25
 
 
 class Ranks:
-    """The order in which tasks of the application's steps failed."""
+    """The order in which tasks of the deciding step failed."""
 
-    def __init__(self, attempt: Attempt, exits: Exits) -> None:
+    def __init__(self, attempt: Attempt, accounting: Accounting, exits: Exits) -> None:
         self.attempt = attempt
+        self.accounting = accounting
         self.exits = exits
 
     @cached_property
-    def failed(self) -> tuple[Death, ...]:
-        """Deaths of application tasks that no teardown explains, in time order; batch and extern are left out."""
-        steps = [d for d in self.exits.deaths if d.step not in ("batch", "extern") and d.witness in ("status", "slurm")]
-        own = [d for d in steps if d.signal not in ECHO]
-        by_status = [d for d in own if d.witness == "status"]
-        if by_status:
-            return tuple(sorted(by_status, key=lambda d: d.at.lo if d.at else 0.0))
-        return tuple(sorted(own, key=lambda d: (d.cite.file, d.cite.line)))
+    def _deaths(self) -> tuple[Death, ...]:
+        """Deaths of tasks of the last failing step, witnessed by their status or by srun."""
+        found = [d for d in self.exits.deaths if d.witness in ("status", "slurm") and d.step not in ("batch", "extern")]
+        steps = [d.step for d in found if d.step is not None]
+        last = max(steps, key=_number, default=None)
+        return tuple(d for d in found if d.step in (last, None))
 
     @cached_property
-    def missing_from_terminated(self) -> Fact:
-        """Whether srun lists all tasks of the step but some as Terminated: the missing ones failed by themselves."""
-        says = "srun says Terminated for all tasks but some: those failed first"
-        lines = [d for d in self.exits.deaths if d.witness == "slurm" and d.signal in ECHO and d.ranks]
-        for death in lines:
-            ranks = _numbers(death.ranks or "")
-            if len(ranks) > 2 and len(ranks) < ranks[-1] - ranks[0] + 1:
-                return true(says, [death.cite])
-        if lines:
-            return false(says, "the list has no gap", [d.cite for d in lines])
-        return unknown(says, "srun printed no list of terminated tasks", self.exits.log.how)
+    def _by_status(self) -> list[Death]:
+        return sorted((d for d in self._deaths if d.witness == "status"), key=lambda d: d.at.lo if d.at else 0.0)
+
+    @cached_property
+    def _by_srun(self) -> list[Death]:
+        return sorted((d for d in self._deaths if d.witness == "slurm"), key=lambda d: (d.cite.file, d.cite.line))
+
+    @cached_property
+    def failed(self) -> tuple[Death, ...]:
+        """Deaths of application tasks that no teardown explains, first one first.
+
+        SIGTERM and SIGKILL after another death are the teardown; one that comes before every other is not.
+        """
+        ordered = self._by_status or self._by_srun
+        own = [d for d in ordered if d.signal not in ECHO]
+        if not own:
+            return ()
+        if self._by_status and ordered[0].signal in ECHO and not _same_time(ordered[0], own[0]):
+            return (ordered[0], *own)
+        return tuple(own)
 
     @cached_property
     def first(self) -> FirstFailure | None:
         """The first failing task, where it can be told from the others; None inside the clocks' uncertainty."""
-        oom = [k for k in self._own_kills() if k.step and k.step[:1].isdigit()]
+        killed = self._first_killed()
+        if killed is not None:
+            return killed
         ranked = [d for d in self.failed if d.ranks]
-        if not ranked:
-            return self._first_killed(oom)
+        if not ranked or not self._witnesses_agree(ranked[0]):
+            return None
         first = ranked[0]
-        for other in ranked[1:]:
-            if other.ranks != first.ranks and _same_time(first, other):
-                return None
+        if any(other.ranks != first.ranks and _same_time(first, other) for other in ranked[1:]):
+            return None
         numbers = _numbers(first.ranks or "")
         if len(numbers) != 1:
             return None
         return FirstFailure(numbers[0], first.node, first.at, _what(first), first.cite)
 
+    def _witnesses_agree(self, first: Death) -> bool:
+        """Whether srun's order does not contradict the statuses, and no node of the step is without any of them.
+
+        Clocks of nodes differ; srun's lines are in the order in which the news came in.
+        """
+        if first.witness != "status":
+            return True
+        mine = set(_numbers(first.ranks or ""))
+        said = [d for d in self._by_srun if d.signal not in ECHO]
+        if said and mine.isdisjoint(_numbers(said[0].ranks or "")):
+            return False
+        step = self.accounting.step(first.step or "")
+        seen = {d.ranks for d in self._by_status} | {str(t.rank) for t in self.exits.tasks if t.step == first.step}
+        if step is not None and step.n_tasks is not None and len(seen) < step.n_tasks:
+            return bool(said)  # some tasks left no status: only srun's agreeing word makes it sure
+        return True
+
     def _own_kills(self) -> list[OomKill]:
         ids = self.attempt.ids | {self.attempt.job_id or ""}
-        return [e for e in self.attempt.events if isinstance(e, OomKill) and e.job in ids]
+        return [e for e in self.attempt.events if isinstance(e, OomKill) and e.job in ids and _app(e.step)]
 
-    def _first_killed(self, kills: list[OomKill]) -> FirstFailure | None:
-        """The task that died of SIGKILL when the OOM killer took one process of the step."""
-        blamed = [s for s in self.exits.signs("srun_task_oom") if s.fields.get("tasks")]
-        killed = [
-            d for d in self.exits.deaths if d.signal == signals.SIGKILL and d.witness == "status" and _app(d.step)
-        ]
-        killed.sort(key=lambda d: d.at.lo if d.at else 0.0)
-        if kills and killed and (len(killed) == 1 or not _same_time(killed[0], killed[1])):
+    def _first_killed(self) -> FirstFailure | None:
+        """The task that died of SIGKILL, before every other, when the OOM killer took a process of the step."""
+        killed = [d for d in self._by_status if d.signal == signals.SIGKILL]
+        if self._own_kills() and killed and killed[0] is self._by_status[0]:
             numbers = _numbers(killed[0].ranks or "")
-            if len(numbers) == 1:
+            alone = len(killed) == 1 or not _same_time(killed[0], killed[1])
+            if len(numbers) == 1 and alone:
                 return FirstFailure(
                     numbers[0], killed[0].node, killed[0].at, "killed by the OOM killer", killed[0].cite
                 )
-        for sign in blamed:
-            numbers = _numbers(sign.fields["tasks"])
-            if len(numbers) == 1 and len(blamed) == 1:
-                node = sign.fields.get("node") or sign.node
-                return FirstFailure(numbers[0], node, sign.at, "out of memory, says srun", sign.cite)
+        blamed = [s for s in self.exits.signs("srun_task_oom") if s.fields.get("tasks")]
+        if len(blamed) == 1 and not self.failed and not killed:
+            numbers = _numbers(blamed[0].fields["tasks"])
+            if len(numbers) == 1:
+                node = blamed[0].fields.get("node") or blamed[0].node
+                return FirstFailure(numbers[0], node, blamed[0].at, "out of memory, says srun", blamed[0].cite)
         return None
+
+
+def _number(step: str) -> int:
+    return int(step[:9]) if step.isascii() and step.isdigit() else -1
 
 
 def _app(step: str | None) -> bool:

@@ -40,7 +40,8 @@ class Scheduling:
             return unknown(says, "the state may be left over from the earlier attempt", self.preempted_by_mistake.how)
         cites += self.log.of("ctld_preempted", "ctld_preempt_grace")
         cites += [s for s in self.log.of("slurmd_cancelled") if "DUE TO PREEMPTION" in s.cite.text]
-        cites += [v.cites.get("PreemptTime", v.cite) for v in self.accounting.views if v.preempt_time is not None]
+        if not (self.limits.suspends and self.suspended.holds):  # a gang's pause sets PreemptTime, too
+            cites += [v.cites.get("PreemptTime", v.cite) for v in self.accounting.views if v.preempt_time is not None]
         printed = self.log.of("slurm_preempted")
         if cites or (printed and self.accounting.final is None):
             return true(says, [*cites, *printed])
@@ -108,12 +109,28 @@ class Scheduling:
         printed = self.log.of("slurm_time_limit")
         of_step = [s for s in printed if s.fields.get("kind", "").upper() == "STEP"]
         cites += self.log.of("ctld_time_limit")
-        if cites or of_step or (printed and self.accounting.final is None):
+        last = [s for s in of_step if s.step is None or s.step == self._last_step]
+        if cites or (printed and self.accounting.final is None):
             return true(says, [*cites, *printed])
+        if last and self.accounting.final is not None and not self._ended_by_itself:
+            return true(says, last)
         final = self.accounting.final
         if final is not None:
             return false(says, f"accounting says {final.state}", [final])
         return unknown(says, "the final state was not seen", self.accounting.how)
+
+    @property
+    def _last_step(self) -> str | None:
+        steps = self.accounting.app_steps()
+        return max(steps, key=lambda s: s.start.lo if s.start else 0.0).step if steps else None
+
+    @property
+    def _ended_by_itself(self) -> bool:
+        """The job's own record shows an end that a signal to its last step does not give."""
+        final = self.accounting.final
+        shown = final.exit if final is not None else None
+        signalled = (9, 15, 128 + 9, 128 + 15)
+        return shown is not None and shown.signal == 0 and shown.code not in signalled
 
     @cached_property
     def deadline(self) -> Fact:
@@ -218,6 +235,13 @@ class Scheduling:
         return unknown(
             says, "when it was resumed was not seen", "scontrol show job (SuspendTime) while slurmctld knows it"
         )
+
+    @property
+    def failed_after_pause(self) -> Fact:
+        """As `failed_right_after_pause`; False for a job that was not suspended as far as the evidence shows."""
+        if self.suspended.holds:
+            return self.failed_right_after_pause
+        return false("the job failed right after a pause", "no pause was seen", self.suspended.cites)
 
     # ------------------------------------------------------------------------------------------ windows
 

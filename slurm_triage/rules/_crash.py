@@ -45,8 +45,7 @@ def where(job: Job, number: int) -> str:
     first = job.ranks.first
     if first is not None and first.rank is not None and signals.name(number) in first.what:
         words.append(f"rank {first.rank}" + (f" on {first.node}" if first.node else "") + " failed first")
-    for sign in job.log.of("x86_segfault", "x86_trap", "arm64_fault"):
-        if sign.fields.get("lib"):
-            words.append(f"in {sign.fields['lib']}")
-            break
+    library = job.program.faulting_library(number)
+    if library:
+        words.append(f"in {library}")
     return f" ({', '.join(words)})" if words else ""

@@ -4,14 +4,33 @@ from __future__ import annotations
 
 from slurm_triage.facts import Job
 from slurm_triage.facts._logic import all_of, true, unknown
-from slurm_triage.model import Fact
+from slurm_triage.model import Fact, Sign
 
 
-def exit_fits(job: Job, codes: tuple[int, ...], because: Fact) -> Fact:
-    """Whether the job ended with one of the codes that this failure gives (shell: 126, 127; srun: the errno)."""
-    says = f"the job ended with the code that goes with it ({' or '.join(map(str, codes))})"
+def exit_fits(job: Job, shell: int, errno: int, error: str, *ids: str) -> Fact:
+    """Whether the job ended with the code that this failure gives, and the failure was the last word.
+
+    `ids` are the shell's own messages, to which it answers 126 or 127. srun hands on the errno (2, 8, 13) of its task's
+    execve: that counts only with slurmstepd's line of the step that ended the job, since programs use such small codes
+    for anything.
+    """
+    says = f"the job ended with the code that goes with it ({shell} from the shell, {errno} from srun)"
     possible = job.exits.possible_codes
     info, cite = job.exits.job_exit
-    if cite is not None and len(possible) == 1 and possible[0] in codes:
-        return all_of(says, because, true(says, [cite]))
+    if cite is not None and len(possible) == 1:
+        last = [s for s in job.launch.execve(error) if _of_last_step(job, s, errno)]
+        if possible[0] == shell and job.log.of(*ids):
+            return all_of(says, job.telling.last_word("the shell's message is the last word", *ids), true(says, [cite]))
+        if possible[0] == errno and last:
+            word = job.telling.last_of("the execve() line is the last word", last)
+            return all_of(says, word, true(says, [cite, *(s.cite for s in last)]))
     return unknown(says, f"the job {info.meaning}", job.accounting.how)
+
+
+def _of_last_step(job: Job, line: Sign, errno: int) -> bool:
+    """Whether the execve() line is of the batch script or of the step that ended the job."""
+    if line.step is not None:
+        return line.step in ("batch", job.exits.last_step)
+    steps = job.accounting.app_steps()
+    last = job.accounting.step(job.exits.last_step or "")
+    return len(steps) < 2 or (last is not None and last.exit is not None and last.exit.code == errno)

@@ -27,11 +27,18 @@ def app_error(job: Job) -> Said:
             "the exit was the program's own, and neither its output nor the node's kernel log names a finer cause",
             program.nothing_else_seen,
             job.telling.no_finer_cause,
+            negation("it did not fail right after a pause", job.scheduling.failed_after_pause),
             negation("no trouble of device or file system fell into the job's time", job.kernel.trouble_inside),
         )
     )
     yield support(program.named_error)
-    yield support(program.failed_by_itself)
+    yield support(
+        all_of(
+            "it ended with an error and not by SIGKILL or SIGTERM",
+            program.failed_by_itself,
+            negation("neither SIGKILL nor SIGTERM ended it", program.ended_by_kill_signal),
+        )
+    )
     yield refute(program.ended_by_kill_signal)
     yield refute(job.memory.oom_killed)
     yield refute(job.scheduling.preempted)

@@ -3,7 +3,10 @@
 from slurm_triage.facts import Job
 from slurm_triage.facts._logic import all_of
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary
+from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support
+
+MISSING = ("file_not_found", "command_not_found", "no_such_interpreter")
+"""What a program says when a relative path leads nowhere."""
 
 
 @rule("chdir_failed", supersedes=("app_error", "command_not_found"))
@@ -22,10 +25,13 @@ def chdir_failed(job: Job) -> Said:
     failed = all_of(
         "the working directory was missing and the job failed", job.launch.chdir_failed, job.program.failed_by_itself
     )
+    missing = job.telling.last_word("its last word is that a file or program is missing", *MISSING)
     yield require(failed)
-    yield confirm(failed)
+    yield confirm(all_of("it failed for want of a file below the directory", failed, missing))
+    yield support(failed)
     yield owner(Owner.USER)
-    path = job.accounting.first(lambda r: r.work_dir)
+    lines = job.log.of("slurm_chdir", "slurmd_chdir")
+    path = next((s.fields["path"] for s in lines if s.fields.get("path")), None)
     where = f" {path}" if path else ""
     yield summary(f"The working directory{where} was not there on the node; the job ran in /tmp and failed.")
     yield action("Use a working directory that exists on the compute nodes (--chdir).")

@@ -21,7 +21,7 @@ def command_not_found(job: Job) -> Said:
     """
     missing = job.launch.not_found
     yield require(missing)
-    yield confirm(exit_fits(job, (127, 2), missing))
+    yield confirm(exit_fits(job, 127, 2, "No such file or directory", "command_not_found", "no_such_interpreter"))
     yield support(missing)
     yield owner(Owner.USER)
     what = next((s.fields["path"] for s in job.launch.execve("No such file") if s.fields.get("path")), None)

@@ -21,7 +21,7 @@ def exec_format(job: Job) -> Said:
     """
     wrong = job.launch.wrong_format
     yield require(wrong)
-    yield confirm(exit_fits(job, (126, 8, 255, 1), wrong))
+    yield confirm(exit_fits(job, 126, 8, "Exec format error", "exec_format_error"))
     yield support(wrong)
     yield owner(Owner.USER)
     what = next((s.fields["path"] for s in job.launch.execve("Exec format error") if s.fields.get("path")), None)

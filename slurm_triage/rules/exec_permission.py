@@ -21,7 +21,7 @@ def exec_permission(job: Job) -> Said:
     """
     closed = job.launch.not_executable
     yield require(closed)
-    yield confirm(exit_fits(job, (126, 13), closed))
+    yield confirm(exit_fits(job, 126, 13, "Permission denied", "permission_denied_exec"))
     yield support(closed)
     yield owner(Owner.USER)
     what = next((s.fields["path"] for s in job.launch.execve("Permission denied") if s.fields.get("path")), None)

@@ -40,6 +40,7 @@ def external_signal(job: Job) -> Said:
     yield refute(cancel.by_state)
     yield refute(cancel.request_logged)
     yield refute(job.node.lost)
+    yield refute(job.log.has("srun tore the step down by itself", "srun_terminating", "slurm_task_failure"))
     yield owner(Owner.UNKNOWN)
     yield summary("A process of the job got SIGKILL or SIGTERM, and nothing that Slurm or the kernel did explains it.")
     yield action("Look for kill, pkill and timeout in the job's own scripts.")

@@ -7,7 +7,7 @@ from slurm_triage.rules import Said, action, confirm, owner, refute, require, ru
 from slurm_triage.rules._memory import OOM_ECHOES, ask, first_kill, victim
 
 
-@rule("global_oom", supersedes=("memcg_oom", "memcg_oom_child_only", *OOM_ECHOES))
+@rule("global_oom", supersedes=OOM_ECHOES)
 def global_oom(job: Job) -> Said:
     """The whole node ran out of memory and the kernel killed a process of this job.
 
@@ -28,8 +28,7 @@ def global_oom(job: Job) -> Said:
     yield confirm(memory.node_ran_out)
     yield support(memory.killed_below_limit)
     yield support(memory.killed_outside_cgroups)
-    yield refute(memory.own_limit_hit)
-    yield refute(memory.numa_or_cpuset)
+    yield refute(memory.node_had_memory)
     innocent = memory.other_user_filled_node.holds
     below = memory.killed_below_limit.holds and memory.peak is not None and memory.limit is not None
     far_below = below and (memory.peak or 0) < 0.8 * (memory.limit or 0)

@@ -1,8 +1,9 @@
 """Rule: an allocation was refused, nobody was killed."""
 
+from slurm_triage import signals
 from slurm_triage.facts import Job
-from slurm_triage.facts._logic import all_of
-from slurm_triage.model import Owner
+from slurm_triage.facts._logic import all_of, true, unknown
+from slurm_triage.model import Fact, Owner
 from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
 
 SIGNS = ("python_memory_error", "cpp_bad_alloc", "fork_enomem", "java_oom", "malloc_enomem")
@@ -21,11 +22,9 @@ def malloc_failure(job: Job) -> Said:
 
     What this is not: a kill at the job's memory limit; raising --mem alone may change nothing.
     """
-    seen = job.log.has("a program says that an allocation was refused", *SIGNS)
+    seen = job.telling.last_word("a program's last word is that an allocation was refused", *SIGNS)
     yield require(seen)
-    yield confirm(
-        all_of("it ended by itself after that", seen, job.program.failed_by_itself, job.program.nothing_else_seen)
-    )
+    yield confirm(all_of("it ended by itself of that", seen, _uncaught(job), job.program.nothing_else_seen))
     yield support(seen)
     yield refute(job.memory.oom_killed)
     yield refute(job.accounting.ended_well)
@@ -33,3 +32,14 @@ def malloc_failure(job: Job) -> Said:
     yield summary("A request for memory was refused inside the program; no OOM killer was involved.")
     yield action("Compare the size asked for with `ulimit -v` inside the job.")
     yield action("Check the sizes that lead to it: array shapes, file lengths, a wrong unit.")
+
+
+def _uncaught(job: Job) -> Fact:
+    """The exit is the one of the uncaught error: 1 of Python's traceback, abort of C++'s bad_alloc."""
+    says = "the job ended with the exit of an uncaught allocation error"
+    code = job.exits.possible_codes
+    python = job.log.of("python_memory_error") if code == (1,) and job.log.of("python_traceback") else ()
+    cpp = job.log.of("cpp_bad_alloc") if job.exits.ended_by(signals.SIGABRT).holds else ()
+    if python or cpp:
+        return true(says, [*python, *cpp])
+    return unknown(says, "the program may have caught it and gone on", job.log.how)

@@ -25,8 +25,9 @@ def memcg_oom(job: Job) -> Said:
     yield confirm(job.memory.own_limit_hit)
     yield support(job.memory.some_cgroup_limit)
     yield support(job.memory.slurm_counted_kill)
-    yield refute(job.memory.node_ran_out)
-    yield refute(job.memory.numa_or_cpuset)
+    yield support(job.memory.peak_at_limit)
+    yield refute(job.memory.elsewhere_only)
+    yield refute(job.memory.killed_below_limit)
     yield owner(Owner.USER)
     yield when(first_kill(job))
     sure = "reached its memory limit" if job.memory.own_limit_hit.holds else "very likely reached a memory limit"

@@ -27,8 +27,8 @@ def memcg_oom_child_only(job: Job) -> Said:
     yield require(survived)
     yield confirm(job.memory.own_limit_hit)
     yield support(job.memory.slurm_counted_kill)
-    yield refute(job.memory.node_ran_out)
-    yield refute(job.memory.numa_or_cpuset)
+    yield refute(job.memory.elsewhere_only)
+    yield refute(job.memory.killed_below_limit)
     yield owner(Owner.USER)
     yield when(first_kill(job))
     yield summary(

@@ -26,6 +26,7 @@ def no_failure(job: Job) -> Said:
     yield refute(job.program.step_failed_unseen)
     yield refute(job.scheduling.preempted)
     yield refute(job.node.lost)
+    yield refute(job.node.said_lost)
     yield refute(job.cancel.step_cancelled)
     yield owner(Owner.NOBODY)
     yield summary("Nothing failed: the job completed and all its steps ended with 0.")

@@ -22,6 +22,7 @@ def node_fail(job: Job) -> Said:
     """
     yield require(job.node.trouble)
     yield confirm(job.node.lost)
+    yield support(job.node.said_lost)
     yield support(job.node.went_down)
     yield refute(job.node.boot_failed)
     yield refute(job.scheduling.preempted)

@@ -2,11 +2,11 @@
 
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, when
+from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, when
 from slurm_triage.rules._memory import OOM_ECHOES, first_kill, victim
 
 
-@rule("oom_numa_cpuset", supersedes=("memcg_oom", "memcg_oom_child_only", "global_oom", *OOM_ECHOES))
+@rule("oom_numa_cpuset", supersedes=OOM_ECHOES)
 def oom_numa_cpuset(job: Job) -> Said:
     """Memory ran out on the NUMA nodes that the process was bound to, while other memory may have been free.
 
@@ -21,7 +21,6 @@ def oom_numa_cpuset(job: Job) -> Said:
     """
     yield require(job.memory.oom_killed)
     yield confirm(job.memory.numa_or_cpuset)
-    yield refute(job.memory.own_limit_hit)
     yield owner(Owner.ADMIN)
     yield when(first_kill(job))
     kinds = sorted({k.constraint for k in job.memory.kills if k.constraint in ("CPUSET", "MEMORY_POLICY")})

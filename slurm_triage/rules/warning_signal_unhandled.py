@@ -2,6 +2,7 @@
 
 from slurm_triage import signals
 from slurm_triage.facts import Job
+from slurm_triage.facts._logic import negation
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
 
@@ -25,6 +26,7 @@ def warning_signal_unhandled(job: Job) -> Said:
     yield require(died)
     yield confirm(job.limits.died_of_warning(died))
     yield support(died)
+    yield refute(negation("the signal came long before it was due", job.limits.warning_due))
     yield refute(job.cancel.request_logged)
     yield refute(job.scheduling.preempted)
     yield owner(Owner.USER)

@@ -21,9 +21,10 @@ def x86_code_on_aarch64(job: Job) -> Said:
 
     What this is not: a broken node.
     """
-    mixed, wrong = _mixed(job), job.launch.wrong_format
+    mixed = _mixed(job)
     yield require(mixed)
-    yield confirm(all_of("the file was no program for this machine", mixed, exit_fits(job, (126, 8, 255, 1), wrong)))
+    ended = exit_fits(job, 126, 8, "Exec format error", "exec_format_error", "image_platform_mismatch")
+    yield confirm(all_of("the file was no program for this machine", mixed, job.launch.wrong_format, ended))
     yield support(mixed)
     yield from outlived(job, mixed)
     yield owner(Owner.USER)
