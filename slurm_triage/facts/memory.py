@@ -182,8 +182,11 @@ class Memory:
         cites = self._kills_with("MEMCG")
         if cites:
             return true(says, cites)
-        signs = [s for s in self.log.of("oom_killed", "oom_candidate") if "cgroup" in s.fields.get("prefix", "")]
-        signs += self.log.of("oom_memcg_limit", "pod_oomkilled")
+        signs = list(self.log.of("pod_oomkilled"))
+        if self.attempt.job_id is None:  # an excerpt; else such lines may be about any job of the node
+            lines = self.log.of("oom_killed", "oom_candidate")
+            signs += [s for s in lines if "cgroup" in s.fields.get("prefix", "")]
+            signs += self.log.of("oom_memcg_limit")
         if signs:
             return true(says, signs)
         return unknown(says, "no kernel line names a cgroup's limit", KERNEL_HOW)

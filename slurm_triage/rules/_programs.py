@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slurm_triage.facts import Job
 from slurm_triage.facts._logic import all_of, true, unknown
+from slurm_triage.facts.program import ERROR_LINES
 from slurm_triage.model import Fact, Sign
 
 
@@ -22,8 +23,11 @@ def exit_fits(job: Job, shell: int, errno: int, error: str, *ids: str) -> Fact:
         if possible[0] == shell and job.log.of(*ids):
             return all_of(says, job.telling.last_word("the shell's message is the last word", *ids), true(says, [cite]))
         if possible[0] == errno and last:
-            word = job.telling.last_of("the execve() line is the last word", last)
-            return all_of(says, word, true(says, [cite, *(s.cite for s in last)]))
+            place = max((s.cite.file, s.cite.line) for s in last)
+            later = [s for s in job.log.of(*ERROR_LINES) if s.cite.file == place[0] and s.cite.line > place[1]]
+            if later:
+                return unknown(says, f"another error follows in line {later[0].cite.line}", job.log.how)
+            return true(says, [cite, *(s.cite for s in last)])
     return unknown(says, f"the job {info.meaning}", job.accounting.how)
 
 
