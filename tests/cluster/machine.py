@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-docker: Any = importlib.import_module("docker")
-"""The SDK has no types, and for a type checker its name is that of the folder `docker/` of the checkout."""
 PROJECT = "slurm-triage"
 LIVE = frozenset(
     (
@@ -41,15 +39,37 @@ class JobState:
         return re.split(r"[_+]", self.shown, maxsplit=1)[0]
 
 
+def streams(body: bytes) -> tuple[bytes, bytes]:
+    """(stdout, stderr) of what the Docker Engine sends for a process without a terminal.
+
+    Frames of eight bytes (1 = stdout, 2 = stderr, three zeros, length as big-endian 32 bits) and as many bytes of data
+    (Docker Engine API, "Attach to a container", stream format). Raises `ClusterError` for anything else.
+    """
+    found = {1: b"", 2: b""}
+    while body:
+        kind, length = body[0], int.from_bytes(body[4:8], "big")
+        if len(body) < 8 + length or kind not in found:
+            raise ClusterError("the output of a command was cut off")
+        found[kind] += body[8 : 8 + length]
+        body = body[8 + length :]
+    return found[1], found[2]
+
+
 class Cluster:
     """The running mini cluster. Raises `ClusterError` if it does not run."""
 
     def __init__(self) -> None:
+        # The SDK has no types, and for a type checker its name is that of the folder `docker/` of the checkout.
+        try:
+            docker: Any = importlib.import_module("docker")
+        except ImportError as error:
+            raise ClusterError("the docker package is missing: pip install -e '.[cluster]'") from error
+        self._failures: tuple[type[Exception], ...] = (docker.errors.DockerException, OSError)
         try:
             # A connection for every scenario under way, and more for their actions.
             self._client: Any = docker.from_env(timeout=900, max_pool_size=80)
             found = self._client.containers.list(filters={"label": f"com.docker.compose.project={PROJECT}"})
-        except docker.errors.DockerException as error:
+        except self._failures as error:
             raise ClusterError(f"Docker does not answer: {error}") from error
         self._containers: Mapping[str, Any] = {c.labels["com.docker.compose.service"]: c for c in found}
         if not {"ctl", "login"} <= set(self._containers):
@@ -68,18 +88,25 @@ class Cluster:
     ) -> tuple[int, bytes, bytes]:
         """(exit status, stdout, stderr) of a line of shell on a container."""
         home = f"/shared/home/{user}" if user != "root" else "/root"
+        api = self._client.api
         try:
-            answer = self._containers[on].exec_run(
+            made = api.exec_create(
+                self._containers[on].id,
                 ["bash", "-c", command],
                 user=user,
                 workdir=home if user != "root" else "/",
                 environment={"HOME": home, "USER": user, **(environment or {})},
-                demux=True,
             )
-        except docker.errors.DockerException as error:
+            # Not the SDK's exec_start: it takes over the socket behind the reader of the response's head, and loses what
+            # that reader has already taken. Without the request for an upgrade this is a plain body until the end.
+            url = f"{api.base_url}/v{api.api_version}/exec/{made['Id']}/start"
+            answer = api.post(url, json={"Detach": False, "Tty": False}, timeout=900)
+            answer.raise_for_status()
+            status = api.exec_inspect(made["Id"])["ExitCode"]
+        except self._failures as error:
             raise ClusterError(f"{on}: {error}") from error
-        out, err = answer.output
-        return answer.exit_code, out or b"", err or b""
+        out, err = streams(answer.content)
+        return status, out, err
 
     def tell(self, on: str, command: str, *, user: str = "root", environment: Mapping[str, str] | None = None) -> bytes:
         """As `ask`, for commands that have to succeed: their output. Raises `ClusterError`."""
@@ -93,7 +120,7 @@ class Cluster:
         container = self._containers[name]
         try:
             container.reload()
-        except docker.errors.DockerException as error:
+        except self._failures as error:
             raise ClusterError(f"{name}: {error}") from error
         return bool(container.status == "running")
 
@@ -102,7 +129,10 @@ class Cluster:
         verb, name = order.split()
         if verb not in ("kill", "start"):
             raise ClusterError(f"no such order: {order}")
-        getattr(self._containers[name], verb)()
+        try:
+            getattr(self._containers[name], verb)()
+        except self._failures as error:
+            raise ClusterError(f"{order}: {error}") from error
 
     def jobs(self) -> tuple[JobState, ...]:
         """What squeue says now, asked at most once a second for all scenarios together."""

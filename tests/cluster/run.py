@@ -65,6 +65,8 @@ class Driver:
         self.cluster = cluster
         self.facts = facts
         self.out = out
+        # Slurm remembers jobs of earlier runs: a client's job is found by a name that none of them has.
+        self._token = time.strftime("%H%M%S")
         self._locks = {lock: threading.Lock() for s in chosen for lock in s.lock}
         meets = [s.meet for s in chosen if s.meet]
         self._meets = {meet: threading.Barrier(meets.count(meet)) for meet in set(meets)}
@@ -77,7 +79,7 @@ class Driver:
                 for lock in sorted(scenario.lock):
                     held.enter_context(self._locks[lock])
                 begun = time.monotonic()
-                run = Run(scenario, f"{NAMES[number % len(NAMES)]}{number}")
+                run = Run(scenario, f"{NAMES[number % len(NAMES)]}{number}_{self._token}")
                 self._play(run)
                 self._settle(run)
                 folder = record(self.cluster, self.facts, scenario, run.job, self.out, client=run.client, kept=run.kept)

@@ -11,6 +11,7 @@ from slurm_triage import causes
 from slurm_triage.case import from_files
 from slurm_triage.engine import diagnose
 from slurm_triage.model import Diagnosis
+from tests.cluster.machine import ClusterError, streams
 from tests.cluster.record import kernel_lines, lines_of, names_job, rows, span
 from tests.cluster.scenarios import Expect, ScenarioError, choose, judge, load
 
@@ -159,3 +160,12 @@ def test_kernel_lines_are_those_of_the_window() -> None:
 
 def test_a_record_broken_by_its_name_does_not_stop_the_others() -> None:
     assert [r["JobID"] for r in rows("JobID|JobName\n1|a\n2|b|c\nd\n3|e\n")] == ["1", "3"]
+
+
+def test_streams_of_a_command() -> None:
+    out, err = b"\x01\0\0\0\0\0\0\x03abc", b"\x02\0\0\0\0\0\0\x01x"
+    assert streams(out + err + out) == (b"abcabc", b"x")
+    assert streams(b"") == (b"", b"")
+    for cut in (out[:-1], b"\x07" + out[1:], out + b"7"):
+        with pytest.raises(ClusterError):
+            streams(cut)
