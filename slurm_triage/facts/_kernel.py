@@ -1,24 +1,31 @@
 """Kernel lines and the job: did it happen while the job ran, on a node of it, and did the program feel it?
 
 A line of the kernel log is about the node. It is about the job when it falls into the job's time on one of its nodes;
-it proves the job's end only when the program (or a task's status) shows that it felt the same thing.
+it proves the job's end only when the program (or a task's status) shows that it felt the same thing, when it stands
+shortly before that, and when it is not about a device or process that is known to be another's.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import all_of, false, true, unknown
+from slurm_triage.facts._place import Place, short
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.log import Log
 from slurm_triage.facts.telling import Telling
-from slurm_triage.model import Fact, Sign, Voice
-from slurm_triage.nodeset import expand
+from slurm_triage.model import Fact, Sign, Stamp, Voice
 
 SLACK = 5.0
 """Seconds around the attempt in which a line still belongs to it (rounding of accounting, clocks of nodes)."""
+CLOSE = 120.0
+"""Seconds before the end, or before what the program felt, in which a line may be proven to be its cause."""
+OFF_CLOCK = 2.0
+"""Seconds of rounding by which ElapsedRaw may differ from End minus Start; more means that a clock was set."""
 
 TROUBLE = (
     "aer", "block_io", "edac", "ext4", "ghes", "gpfs", "lustre", "mce", "memory_failure", "mlx5", "nfs",
@@ -27,15 +34,26 @@ TROUBLE = (
 """Families about what a program depends on."""
 
 HOW = "read the node's kernel log of the job's time (dmesg -T, journalctl -k)"
+DATES = "read the kernel log with wall-clock times and their zone (dmesg --time-format iso, journalctl -k -o short-iso)"
+SINCE_BOOT = re.compile(r"(?:<\d{1,3}>)?\[ {0,8}(\d{1,10}\.\d{3,9})\]")
+FEW_LINES = 3
+"""Lines that may stand before the first line of a boot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """A kernel line. `place` is `inside` (the job's time and nodes), `alone` (an excerpt: the evidence has no times of
-    a job at all) or `open` (could not be placed, or a lasting state from before the job)."""
+    """A kernel line.
+
+    `place` is `inside` (the job's time and nodes), `alone` (an excerpt: the evidence has no times of a job at all) or
+    `open` (could not be placed, or a lasting state from before the job). `lasting`: the state stays until a repair, so
+    that distance in time says nothing against it. `ours` is False for a line about a device or process that is not the
+    job's, None where that is in doubt, True where nothing speaks against it.
+    """
 
     sign: Sign
     place: str
+    lasting: bool = False
+    ours: bool | None = True
 
 
 class Kernel:
@@ -43,10 +61,10 @@ class Kernel:
 
     def __init__(self, attempt: Attempt, accounting: Accounting, log: Log, telling: Telling) -> None:
         self.attempt = attempt
+        self.accounting = accounting
         self.log = log
         self.telling = telling
-        folded = accounting.first(lambda r: r.nodes)
-        self._nodes = {_short(n) for n in (expand(folded) or [])} if folded else set()
+        self._nodes = Place(attempt, accounting).nodes
         self._dated = attempt.start is not None or attempt.end is not None
 
     def of(
@@ -60,33 +78,124 @@ class Kernel:
                 continue
             place = self._place(sign, lasting)
             if place is not None:
-                found.append(Witness(sign, place))
+                found.append(Witness(sign, place, lasting))
         return tuple(found)
 
+    # ------------------------------------------------------------------------------------------ time
+
+    @cached_property
+    def clock_off(self) -> float:
+        """Seconds by which the printed start and end disagree with the elapsed time, 0 if they agree.
+
+        Slurm prints local times: across the end of daylight saving time a job of 90 minutes seems to last 30.
+        """
+        for record in self.accounting.records:
+            if record.elapsed is None or record.start is None or record.end is None:
+                continue
+            off = record.elapsed + (record.suspended or 0.0) - (record.end.lo - record.start.lo)
+            if off < 0 and record.suspended is None:
+                return 0.0  # ElapsedRaw leaves out the time that a job was suspended
+            return off if abs(off) > OFF_CLOCK else 0.0
+        return 0.0
+
+    def _window(self) -> tuple[Stamp, Stamp] | None:
+        """Start and end as intervals that surely hold them: as wide as the printed times are off."""
+        start, end = self.attempt.start, self.attempt.end
+        if start is None or end is None:
+            return None
+        off = self.clock_off
+        if off >= 0:  # the time was set back: the start is earlier, or the end later, than it looks
+            return replace(start, lo=start.lo - off), replace(end, hi=end.hi + off)
+        return replace(start, hi=start.hi - off), replace(end, lo=end.lo + off)
+
     def _place(self, sign: Sign, lasting: bool) -> str | None:
-        if self._nodes and sign.node and _short(sign.node) not in self._nodes:
+        if self._nodes and sign.node and short(sign.node) not in self._nodes:
             return None
         if not self._dated:
             return "alone"
-        at, start, end = sign.at, self.attempt.start, self.attempt.end
-        if at is None or start is None or end is None or at.zoned != start.zoned or at.zoned != end.zoned:
+        at, window = sign.at, self._window()
+        if at is None or window is None or at.zoned != window[0].zoned or at.zoned != window[1].zoned:
             return "open"
+        if self._of_unknown_boot(sign):
+            return "open"
+        start, end = window
         if at.lo > end.hi + SLACK:
             return None
         if at.hi < start.lo - SLACK:
             return "open" if lasting else None
+        if self.clock_off and (at.lo < start.hi or at.hi > end.lo):
+            return "open"
         return "inside"
+
+    def _of_unknown_boot(self, sign: Sign) -> bool:
+        """Whether the line's only time is seconds since boot, in a file that holds more than one boot."""
+        return _since_boot(sign) is not None and sign.cite.file in self._several_boots
+
+    @cached_property
+    def _several_boots(self) -> frozenset[str]:
+        """Files with a boot's first line after lines of an earlier boot, by line number or because stamps go back.
+
+        A few lines (of CPU microcode) may stand before the first one of a boot.
+        """
+        found = set()
+        for boot in self.log.of("kernel_boot"):
+            begun = _since_boot(boot)
+            if begun is None:
+                continue
+            before = [s for s in self.log.signs if s.cite.file == boot.cite.file and s.cite.line < boot.cite.line]
+            if boot.cite.line > FEW_LINES or any((_since_boot(s) or 0.0) > begun + SLACK for s in before):
+                found.add(boot.cite.file)
+        return frozenset(found)
+
+    @cached_property
+    def _ends(self) -> tuple[Stamp, ...]:
+        """When the program ended: the job, and the failed tasks and steps after which no other step was started."""
+        exits = self.telling.program.exits
+        steps = self.accounting.app_steps()
+        last = max((s.start.lo for s in steps if s.start is not None), default=float("-inf"))
+        found = [t.at for t in exits.tasks if t.status and t.at is not None and (t.step == "batch" or t.at.hi >= last)]
+        if not self.clock_off:
+            found += [s.end for s in steps if s.end is not None and s.end.hi >= last and s.state != "COMPLETED"]
+            found += [self.attempt.end] if self.attempt.end is not None else []
+        return tuple(found)
+
+    def _is_close(self, witness: Witness, felt: Fact, within: float) -> bool:
+        """Whether the line stands at most `within` seconds before what the program felt, or before its end."""
+        at = witness.sign.at
+        if at is None:
+            return False
+        felt_at = [c.at for c in felt.cites if c.at is not None and c.source != witness.sign.cite.source]
+        return any(
+            then.zoned == at.zoned and at.lo - SLACK <= then.hi and then.lo <= at.hi + within
+            for then in felt_at or self._ends
+        )
+
+    def near(self, witnesses: Iterable[Witness], felt: Fact, within: float = CLOSE) -> tuple[Witness, ...]:
+        """The lines that may be the job's and stand close to its end; excerpts without times are taken as close."""
+        return tuple(
+            w
+            for w in witnesses
+            if w.ours and (w.place == "alone" or (w.place == "inside" and self._is_close(w, felt, within)))
+        )
+
+    # ------------------------------------------------------------------------------------------ facts
 
     @property
     def trouble_inside(self) -> Fact:
         """A line about a GPU, memory, bus, disk or network file system fell into the job's time on its nodes.
 
         Such a line need not be the job's end, but while it stands there an error of the program is not proven to be
-        its own. No line is False, also when no kernel log was read: nothing then speaks against the program's word.
+        its own; unknown where such a line cannot be dated. No line is False, also when no kernel log was read: nothing
+        then speaks against the program's word.
         """
         says = "the kernel reports trouble of a device or file system inside the job's time"
-        found = [w.sign for w in self.of(*TROUBLE) if w.place == "inside"]
-        return true(says, found[:3]) if found else false(says, "no such line was seen")
+        lines = self.of(*TROUBLE)
+        found = [w.sign for w in lines if w.place == "inside"]
+        if found:
+            return true(says, found[:3])
+        if lines:
+            return unknown(says, "such lines were seen, but not whether they fall into the job's time", DATES)
+        return false(says, "no such line was seen")
 
     def seen(self, says: str, witnesses: Iterable[Witness], how: str = HOW) -> Fact:
         """Whether there is any such line."""
@@ -95,32 +204,42 @@ class Kernel:
             return true(says, [*found[:3], found[-1]])
         return unknown(says, "no such line was seen in a kernel log", how)
 
-    def tells(self, says: str, witnesses: Iterable[Witness], felt: Fact, *kin: str) -> Fact:
-        """The line likely is about the job's end: it happened inside the job or stands alone, and the program did not
-        end by itself without a word of it, nor names an error that has nothing to do with it (`kin`: families that
-        have)."""
+    def tells(self, says: str, witnesses: Iterable[Witness], felt: Fact, *kin: str, within: float = CLOSE) -> Fact:
+        """The line likely is about the job's end: it stands close to it or alone, and the program did not end by itself
+        without a word of it, nor names an error that has nothing to do with it (`kin`: families that have).
+
+        Where the program felt it, a lasting state counts from any time, and so does a line that cannot be dated.
+        """
         found = list(witnesses)
         silent = self.log.read and self.telling.program.failed_by_itself.holds
+        close = self.near(found, felt, within)
         if felt.holds:
-            near = found
+            fitting = [w for w in found if w in close or (w.ours and (w.lasting or w.place == "open"))]
         elif silent or self.telling.other_error(*kin) is not None:
-            near = []
+            fitting = []
         else:
-            near = [w for w in found if w.place != "open"]
-        if near:
-            return true(says, [w.sign for w in near[:3]])
+            fitting = list(close)
+        if fitting:
+            return true(says, [w.sign for w in fitting[:3]])
         if found:
             return unknown(says, "nothing ties these lines to the job's end", felt.how or self.log.how)
         return unknown(says, "no such line was seen in a kernel log", HOW)
 
-    def proves(self, says: str, witnesses: Iterable[Witness], felt: Fact) -> Fact:
-        """The line falls into the job's time on its node, and the program felt it."""
-        inside = [w.sign for w in witnesses if w.place == "inside"]
-        if not inside:
-            return unknown(says, "no such kernel line falls surely into the job's time", HOW)
-        return all_of(says, true(says, inside[:3]), felt)
+    def proves(self, says: str, witnesses: Iterable[Witness], felt: Fact, *, within: float = CLOSE) -> Fact:
+        """The line falls into the job's time on its node, shortly before the program felt it or ended."""
+        found = list(witnesses)
+        inside = [w for w in found if w.place == "inside"]
+        near = [w.sign for w in self.near(inside, felt, within)]
+        if near:
+            return all_of(says, true(says, near[:3]), felt)
+        if any(w.ours for w in inside):
+            return unknown(says, "the kernel's lines do not stand shortly before the program's end", HOW)
+        if inside:
+            return unknown(says, "the kernel's lines are not known to be about the job's own device or process", HOW)
+        return unknown(says, "no such kernel line falls surely into the job's time", HOW)
 
 
-def _short(node: str) -> str:
-    """The host name without its domain."""
-    return node.split(".", 1)[0].lower()
+def _since_boot(sign: Sign) -> float | None:
+    """Seconds since boot of a line as dmesg prints it; None for every other layout, which has the time of day."""
+    match = SINCE_BOOT.match(sign.cite.text)
+    return float(match[1]) if match else None

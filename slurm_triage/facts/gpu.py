@@ -8,11 +8,13 @@ Numbers alone decide little. Many Xids only follow another one, and the order of
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 
 from slurm_triage.attempts import Attempt
-from slurm_triage.facts._kernel import Kernel, Witness
+from slurm_triage.facts._kernel import HOW, Kernel, Witness
 from slurm_triage.facts._logic import any_of, false, true, unknown
+from slurm_triage.facts._place import short
 from slurm_triage.facts.exits import Exits
 from slurm_triage.facts.log import Log
 from slurm_triage.facts.telling import Telling
@@ -59,11 +61,40 @@ class Gpu:
 
     def xids(self, *numbers: int) -> tuple[Witness, ...]:
         """Kernel lines with one of these Xids; the text of 79 counts without its number too."""
-        lasting = any(n in (*OFF_BUS, *ROW_REMAP) for n in numbers)
-        found = self.kernel.of("nvidia_xid", where=lambda s: number(s) in numbers, lasting=lasting)
+        found: tuple[Witness, ...] = ()
+        for stays in (False, True):
+            wanted = [n for n in numbers if (n in (*OFF_BUS, *ROW_REMAP)) is stays]
+            found += self.kernel.of("nvidia_xid", where=lambda s, w=wanted: number(s) in w, lasting=stays)  # type: ignore[misc]
         if any(n in OFF_BUS for n in numbers):
             found += self.kernel.of("nvrm_off_bus", lasting=True)
-        return found
+        found = tuple(replace(w, ours=self._is_ours(w.sign)) for w in found)
+        return tuple(sorted(found, key=lambda w: (w.sign.cite.file, w.sign.cite.line)))
+
+    @cached_property
+    def _named(self) -> tuple[Witness, ...]:
+        """Xids in which the driver names a task of the job, on the task's node. A kill leads to 45 as well."""
+        pids = {(str(t.pid), short(t.node) if t.node else None) for t in self.exits.tasks if t.pid}
+
+        def of_task(sign: Sign) -> bool:
+            pid, node = sign.fields.get("pid"), short(sign.node) if sign.node else None
+            return any((p == pid and None in (n, node)) or (p, n) == (pid, node) for p, n in pids)
+
+        return self.kernel.of("nvidia_xid", where=lambda s: number(s) != 45 and of_task(s))
+
+    @cached_property
+    def _own(self) -> frozenset[tuple[str | None, str]]:
+        """GPUs that the driver saw a task of the job use, as (node, PCI address)."""
+        return frozenset((_node(w.sign), pci) for w in self._named if (pci := address(w.sign)))
+
+    def _is_ours(self, sign: Sign) -> bool | None:
+        """Whether a line may be about a GPU of the job: False for another one than that which the job's only task is
+        known to use, None if the job has more tasks there, each of which may use more."""
+        pci, node = address(sign), _node(sign)
+        own = {p for n, p in self._own if None in (n, node) or n == node}
+        if not own or pci is None or pci in own:
+            return True
+        tasks = {(t.step, t.rank) for t in self.exits.tasks if t.step not in ("batch", "extern")}
+        return False if len(tasks) < 2 else None
 
     def has(self, *numbers: int) -> bool:
         """Whether the kernel printed one of these Xids."""
@@ -91,8 +122,7 @@ class Gpu:
     def felt(self) -> Fact:
         """The program failed at the GPU, or the driver names one of the job's processes."""
         says = "the program failed at the GPU"
-        pids = {str(t.pid) for t in self.exits.tasks if t.pid}
-        named = [s for s in self.log.of("nvidia_xid") if s.fields.get("pid") in pids and number(s) != 45]
+        named = [w.sign for w in self._named]
         by_pid = true(says, named) if named else unknown(says, "no Xid names a task of the job", self.log.how)
         return any_of(says, by_pid, self.telling.last_word(says, *KIN))
 
@@ -108,12 +138,23 @@ class Gpu:
         """It surely ended the job: in its time, on its node, and felt by it."""
         return self.kernel.proves(says, witnesses, self.felt)
 
+    def blames(self, says: str, witnesses: Iterable[Witness]) -> bool:
+        """Whether lines close to the job's end, or alone in the evidence, blame the hardware in words."""
+        near = self.kernel.near(witnesses, self.felt)
+        return bool(self.tells(says, near).holds) and self.spelled_out(near)
+
     def apart_from(self, says: str, *numbers: int) -> Fact:
-        """The driver printed one of these Xids too: the one in question follows it."""
+        """The driver printed one of these Xids too, of a GPU of the job: the one in question follows it.
+
+        Unknown where that line may be another GPU's, or does not surely stand close to the job's end.
+        """
         found = self.xids(*numbers)
-        if found:
-            return true(says, [w.sign for w in found[:2]])
-        return false(says, "no such Xid was seen")
+        counted = self.kernel.near(found, self.felt)
+        if counted:
+            return true(says, [w.sign for w in counted[:2]])
+        if any(w.ours is not False for w in found):
+            return unknown(says, "it is not known to be about this job's GPU and end", HOW)
+        return false(says, "no such Xid of the job's GPU was seen")
 
     # ------------------------------------------------------------------------------------------ NVLink and fabric
 
@@ -122,7 +163,8 @@ class Gpu:
         """Lines that report a fault of NVLink or of an NVSwitch; an SXid that the driver calls non-fatal is none."""
         fatal = self.kernel.of("nvidia_sxid", where=lambda s: s.fields.get("class") == "Fatal", lasting=True)
         switch = self.kernel.of("nvidia_fabric", where=lambda s: "failure" in s.fields, lasting=True)
-        return (*switch, *fatal, *self.xids(*NVLINK))
+        links = tuple(replace(w, ours=True) for w in self.xids(*NVLINK))  # either end of a link may report it
+        return (*switch, *fatal, *links)
 
     @cached_property
     def switch_failed(self) -> bool:
@@ -138,6 +180,16 @@ class Gpu:
     def no_switch_to_manage(self) -> tuple[Witness, ...]:
         """The fabric manager found nothing to do: the node has no NVSwitch."""
         return self.kernel.of("nvidia_fabric", where=lambda s: "nothing" in s.fields, lasting=True)
+
+
+def address(sign: Sign) -> str | None:
+    """The PCI address of the GPU, `0000:3b:00` (drivers print it with and without the function), None if none."""
+    pci = sign.fields.get("pci")
+    return pci.lower().partition(".")[0] if pci else None
+
+
+def _node(sign: Sign) -> str | None:
+    return short(sign.node) if sign.node else None
 
 
 def number(sign: Sign) -> int:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 from slurm_triage import signals
 from slurm_triage.attempts import Attempt
-from slurm_triage.facts._kernel import Kernel, Witness
+from slurm_triage.facts._kernel import CLOSE, Kernel, Witness
 from slurm_triage.facts._logic import any_of, true, unknown
+from slurm_triage.facts._place import short
 from slurm_triage.facts.exits import Exits
 from slurm_triage.facts.log import Log
 from slurm_triage.facts.node import NodeFacts
 from slurm_triage.model import Fact, Sign
+from slurm_triage.sources.scontrol_config import seconds
 
 VALID, UNCORRECTED = 1 << 63, 1 << 61
 """Bits of MCi_STATUS (Intel SDM vol. 3, chapter 17; AMD APM vol. 2, chapter 9)."""
+
+SLURMD_TIMEOUT = 300.0
+"""Seconds after which slurmctld gives up a silent node, where the evidence does not tell (slurm.conf(5))."""
 
 LOST_DEVICE = ("Surprise Down Error", "SDES")
 TIMEOUTS = ("CmpltTO", "Completion Timeout")
@@ -35,14 +41,39 @@ class HostHardware:
 
     @cached_property
     def uncorrected(self) -> tuple[Witness, ...]:
-        """Lines that report lost data in the host's memory (or an uncorrected machine check)."""
+        """Lines that report lost data in the host's memory (or an uncorrected machine check).
+
+        Where the kernel names the processes that it sent SIGBUS, and the tasks that died of SIGBUS are all known to be
+        others, the error on that node was not the job's.
+        """
         found = self.kernel.of("edac", where=lambda s: s.fields.get("type") == "UE")
         found += self.kernel.of(
             "memory_failure", where=lambda s: "comm" in s.fields or s.fields.get("page") is not None
         )
         found += self.kernel.of("mce", where=lambda s: "addr" in s.fields or _uncorrected(s))
         found += self.kernel.of("rasdaemon", where=lambda s: s.fields.get("type") in ("Uncorrected", "Fatal"))
-        return found + self._ghes("memory error")
+        found += self._ghes("memory error")
+        return tuple(replace(w, ours=self._is_ours(w.sign)) for w in found)
+
+    def _is_ours(self, sign: Sign) -> bool:
+        """Whether an uncorrected error may be the job's: of the processes hit on that node, one may be a task of it.
+
+        A task that a child's SIGBUS ended shows an exit code, not the signal: then nothing is known of the process.
+        """
+        node = short(sign.node) if sign.node else None
+        hit = {
+            s.fields["pid"]
+            for s in self.log.of("memory_failure")
+            if s.fields.get("pid") and (s.cite.file, s.node) == (sign.cite.file, sign.node)
+        }
+        died = [t for t in self.exits.tasks if t.signal == signals.SIGBUS]
+        here = [t for t in died if None in (t.node, node) or short(t.node or "") == node]
+        if not hit or not here or any(t.pid is None for t in here):
+            return True
+        own = {str(t.pid) for t in here}
+        if sign.fields.get("pid"):
+            return sign.fields["pid"] in own
+        return bool(hit & own)
 
     @cached_property
     def corrected(self) -> tuple[Witness, ...]:
@@ -72,6 +103,14 @@ class HostHardware:
         says = "a process died of a bus error, or the node was lost"
         return any_of(says, self.exits.killed_by(signals.SIGBUS), self.node.lost)
 
+    @property
+    def memory_within(self) -> float:
+        """Seconds in which such an error ends a job: at once by SIGBUS, by SlurmdTimeout when the node dies of it."""
+        if not self.node.lost.holds:
+            return CLOSE
+        values = [seconds(s.value) for s in self.attempt.settings if s.scope == "cluster" and s.key == "SlurmdTimeout"]
+        return CLOSE + next((v for v in values if v is not None), SLURMD_TIMEOUT)
+
     @cached_property
     def nothing_else(self) -> Fact:
         """The evidence holds nothing but the kernel log, and that nothing but corrected errors: the question is then
@@ -79,7 +118,7 @@ class HostHardware:
         says = "the evidence holds nothing else that could explain a failure"
         own = {w.sign.id for w in self.corrected} | {"mce", "edac", "ghes", "thermal_throttle", "kernel_boot"}
         others = [s for s in self.log.signs if s.id not in own and not s.id.startswith("log_")]
-        if not self.corrected or others or self.attempt.records or self.log.read:
+        if not self.corrected or others or self.kernel.accounting.records or self.log.ends:
             return unknown(says, "there is other evidence of how the job ended", self.log.how)
         return true(says, [w.sign for w in self.corrected[:1]])
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 from slurm_triage.attempts import Attempt
-from slurm_triage.facts._kernel import Kernel, Witness
+from slurm_triage.facts._kernel import CLOSE, Kernel, Witness
 from slurm_triage.facts._logic import any_of
 from slurm_triage.facts.log import Log
 from slurm_triage.facts.telling import Telling
@@ -28,8 +29,24 @@ class Network:
 
     @cached_property
     def link_lines(self) -> tuple[Witness, ...]:
-        """Kernel lines of a link that went down or of an adapter that failed."""
-        return self.kernel.of("mlx5", where=_trouble)
+        """Kernel lines of a link that went down or of an adapter that failed. A link that did not come back, as far as
+        the log goes, and a failed adapter are lasting states."""
+        return tuple(replace(w, lasting=not self._came_back(w.sign)) for w in self.kernel.of("mlx5", where=_trouble))
+
+    def _came_back(self, sign: Sign) -> bool:
+        """Whether a later line of the same log says that the link is up again."""
+        return _is_down(sign) and any(
+            other.fields.get("state", "").lower() in ("up", "active")
+            and _port(other) == _port(sign)
+            and other.cite.line > sign.cite.line
+            for other in self.log.of("mlx5")
+        )
+
+    @property
+    def _waited(self) -> float:
+        """Seconds for which the program says that it waited for other ranks before it gave up, 0 if it says nothing."""
+        texts = [s.fields.get("timeout_ms") or "" for s in self.log.of("nccl_timeout", "gloo_timeout")]
+        return max((int(t) / 1000 for t in texts if t.isascii() and t.isdigit()), default=0.0)
 
     @cached_property
     def transfer_failed(self) -> Fact:
@@ -55,12 +72,33 @@ class Network:
 
     @cached_property
     def proven(self) -> Fact:
-        """A link failed in the job's time on its node, and its messages did not get through."""
-        return self.kernel.proves("a link or adapter failed, and the program felt it", self.link_lines, self.felt)
+        """A link failed in the job's time on its node shortly before a transfer failed, or it stayed down while the
+        ranks waited for each other. A link that came back explains no time-out: adapters send again for many seconds.
+        """
+        says = "a link or adapter failed, and the program felt it"
+        failed = self.telling.last_word("a transfer failed after all retries", *TRANSFER, kin=KIN)
+        stayed = [w for w in self.link_lines if w.lasting]
+        return any_of(
+            says,
+            self.kernel.proves(says, self.link_lines, failed),
+            self.kernel.proves(says, stayed, self.felt, within=CLOSE + self._waited),
+        )
+
+
+def _port(sign: Sign) -> tuple[str, str | None, str]:
+    """Log, node and name of the port that a line speaks of."""
+    fields = sign.fields
+    name = fields.get("dev") or f"{fields.get('ibdev', '')}/{fields.get('port', '')}"
+    return sign.cite.file, sign.node, name
+
+
+def _is_down(sign: Sign) -> bool:
+    return sign.fields.get("state", "").lower() == "down"
 
 
 def _trouble(sign: Sign) -> bool:
     fields = sign.fields
     text = fields.get("text", "")
-    down = fields.get("state", "").lower() == "down"
-    return down or "err" in fields or "compromised" in text or "Fatal error" in text or "recovery failed" in text
+    return (
+        _is_down(sign) or "err" in fields or "compromised" in text or "Fatal error" in text or "recovery failed" in text
+    )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from slurm_triage.facts import Job
 from slurm_triage.facts._kernel import Witness
-from slurm_triage.facts._logic import any_of
+from slurm_triage.facts._logic import all_of, any_of, negation
 from slurm_triage.facts.gpu import KIN
 from slurm_triage.model import Fact, Sign, Stamp
 from slurm_triage.rules import Item, confirm, refute, require, support, when
@@ -56,14 +56,27 @@ def not_an_echo(job: Job, said: Fact) -> Iterator[Item]:
 
 
 def driver(
-    job: Job, says: str, lines: tuple[Witness, ...], quoted: tuple[Sign, ...] = (), texts: tuple[str, ...] = ()
+    job: Job,
+    says: str,
+    lines: tuple[Witness, ...],
+    quoted: tuple[Sign, ...] = (),
+    texts: tuple[str, ...] = (),
+    unless: Fact | None = None,
 ) -> Iterator[Item]:
-    """The GPU driver's lines (they may confirm), the same lines in the output, and the program's words for it."""
+    """The GPU driver's lines (they may confirm), the same lines in the output, and the program's words for it.
+
+    `unless` is a worse error that explains these lines: where it holds it refutes, and it must not be unknown for a
+    proof.
+    """
     kernel = job.gpu.seen(says, lines)
     words = (*quoted, *job.log.of(*texts))
     seen = any_of(says, kernel, job.telling.given(says, words))
     yield require(seen)
-    yield confirm(job.gpu.proves(f"{says} while the job ran, and the program felt it", lines))
+    proof = job.gpu.proves(f"{says} while the job ran, and the program felt it", lines)
+    if unless is not None:
+        proof = all_of(proof.says, proof, negation(f"not so that {unless.says}", unless))
+        yield refute(unless)
+    yield confirm(proof)
     yield support(job.gpu.tells(f"{says}, and nothing else is named", lines))
     yield support(job.telling.last_of(f"the job's output says it: {says}", words, *KIN))
     yield when(first(lines))

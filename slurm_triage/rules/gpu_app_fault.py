@@ -23,10 +23,11 @@ def gpu_app_fault(job: Job) -> Said:
     What this is not: broken hardware, unless the same GPU does it to different programs.
     """
     lines = (*job.gpu.xids(*PROGRAM, CHANNEL_RESET), *job.kernel.of("nvidia_mmu_fault"))
-    yield from driver(job, "GPU code of the program faulted", lines, job.gpu.quoted(*PROGRAM, CHANNEL_RESET), TEXTS)
-    if lines or job.log.of(*TEXTS):
-        worse = (*OFF_BUS, *MEMORY_UNCORRECTABLE, *CONTAINED)
-        yield refute(job.gpu.apart_from("the GPU itself failed", *worse))
+    seen = bool(lines or job.log.of(*TEXTS))
+    worse = job.gpu.apart_from("the GPU itself failed", *OFF_BUS, *MEMORY_UNCORRECTABLE, *CONTAINED) if seen else None
+    quoted = job.gpu.quoted(*PROGRAM, CHANNEL_RESET)
+    yield from driver(job, "GPU code of the program faulted", lines, quoted, TEXTS, worse)
+    if seen:
         yield refute(job.host.bus_erred)
     yield owner(Owner.USER)
     yield summary("GPU code of the program faulted (illegal access or exception).")

@@ -3,7 +3,7 @@
 from slurm_triage.facts import Job
 from slurm_triage.facts.gpu import CONTAINED, MEMORY_UNCORRECTABLE, OFF_BUS
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, owner, refute, rule, summary
+from slurm_triage.rules import Said, action, owner, rule, summary
 from slurm_triage.rules._told import GPU_ECHOES, driver, gpu_name
 
 
@@ -20,9 +20,9 @@ def gpu_ecc_contained(job: Job) -> Said:
     What this is not: an error of the program.
     """
     lines = job.gpu.xids(*CONTAINED)
-    yield from driver(job, "a GPU reported a contained memory error", lines, job.gpu.quoted(*CONTAINED))
-    if lines:
-        yield refute(job.gpu.apart_from("the GPU reported a worse error too", *MEMORY_UNCORRECTABLE, *OFF_BUS))
+    worse = job.gpu.apart_from("the GPU reported a worse error too", *MEMORY_UNCORRECTABLE, *OFF_BUS) if lines else None
+    quoted = job.gpu.quoted(*CONTAINED)
+    yield from driver(job, "a GPU reported a contained memory error", lines, quoted, unless=worse)
     yield owner(Owner.ADMIN)
     yield summary(f"A memory error of {gpu_name(lines)} ended one process (Xid 94, contained).")
     yield action("Submit the job again; reset the GPU when the node is free.", "nvidia-smi -q -d ROW_REMAPPER")

@@ -3,7 +3,7 @@
 from slurm_triage.facts import Job
 from slurm_triage.facts.gpu import MEMORY_UNCORRECTABLE, OFF_BUS
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, owner, refute, rule, summary
+from slurm_triage.rules import Said, action, owner, rule, summary
 from slurm_triage.rules._told import GPU_ECHOES, driver, gpu_name
 
 TEXT = "cuda_ecc"
@@ -24,10 +24,9 @@ def gpu_ecc_uncorrectable(job: Job) -> Said:
     """
     lines = job.gpu.xids(*MEMORY_UNCORRECTABLE)
     says = "a GPU reported an uncorrectable memory error"
-    yield from driver(job, says, lines, job.gpu.quoted(*MEMORY_UNCORRECTABLE), (TEXT,))
-    if lines:
-        yield refute(job.gpu.apart_from("the GPU was lost from the bus", *OFF_BUS))
-    by_kernel = job.gpu.tells(says, lines).holds and job.gpu.spelled_out(lines)
+    worse = job.gpu.apart_from("the GPU was lost from the bus", *OFF_BUS) if lines else None
+    yield from driver(job, says, lines, job.gpu.quoted(*MEMORY_UNCORRECTABLE), (TEXT,), worse)
+    by_kernel = job.gpu.blames(says, lines)
     by_cuda = job.telling.last_word("CUDA reports an uncorrectable ECC error", TEXT).holds
     yield owner(Owner.HARDWARE if by_kernel or by_cuda else Owner.ADMIN)
     yield summary(f"The memory of {gpu_name(lines)} had an uncorrectable error.")

@@ -24,7 +24,7 @@ def gpu_fallen_off_bus(job: Job) -> Said:
     lines = job.gpu.xids(*OFF_BUS)
     says = "the driver lost a GPU from the bus"
     yield from driver(job, says, lines, job.gpu.quoted(*OFF_BUS), ("gpu_lost_text",))
-    sure = job.gpu.tells(says, lines).holds and job.gpu.spelled_out(lines)
+    sure = job.gpu.blames(says, lines)
     yield owner(Owner.HARDWARE if sure else Owner.ADMIN)
     yield summary(f"The driver lost {gpu_name(lines)} from the PCIe bus.")
     yield action("Drain the node and power-cycle it; then check card, power and slot.", "nvidia-smi -q | grep -i xid")

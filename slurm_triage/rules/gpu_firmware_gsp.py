@@ -3,7 +3,7 @@
 from slurm_triage.facts import Job
 from slurm_triage.facts.gpu import FIRMWARE, MEMORY_UNCORRECTABLE, OFF_BUS
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, note, owner, refute, rule, summary
+from slurm_triage.rules import Said, action, note, owner, rule, summary
 from slurm_triage.rules._told import GPU_ECHOES, driver, gpu_name
 
 
@@ -21,9 +21,9 @@ def gpu_firmware_gsp(job: Job) -> Said:
     What this is not: an error of the process that the line names; nor a broken card by itself.
     """
     lines = job.gpu.xids(*FIRMWARE)
-    yield from driver(job, "the firmware of a GPU did not answer", lines, job.gpu.quoted(*FIRMWARE))
-    if lines:
-        yield refute(job.gpu.apart_from("the GPU was lost or lost data before", *OFF_BUS, *MEMORY_UNCORRECTABLE))
+    says = "the GPU was lost or lost data before"
+    worse = job.gpu.apart_from(says, *OFF_BUS, *MEMORY_UNCORRECTABLE) if lines else None
+    yield from driver(job, "the firmware of a GPU did not answer", lines, job.gpu.quoted(*FIRMWARE), unless=worse)
     yield owner(Owner.ADMIN)
     yield summary(f"The firmware of {gpu_name(lines)} crashed or did not answer the driver.")
     yield action("Reset the GPU or reboot the node; check the driver's version.", "nvidia-smi -q | head")

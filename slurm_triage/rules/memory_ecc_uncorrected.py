@@ -24,12 +24,14 @@ def memory_ecc_uncorrected(job: Job) -> Said:
     """
     lines = job.host.uncorrected
     seen = job.kernel.seen("the kernel reports an uncorrected memory error", lines, HOW)
-    likely = job.kernel.tells("memory of the host failed under the job", lines, job.host.memory_felt, *KIN)
+    felt, within = job.host.memory_felt, job.host.memory_within
+    near = job.kernel.near(lines, felt, within)
+    says = "memory of the host failed under the job"
     yield require(seen)
-    yield confirm(job.kernel.proves("memory failed while the job ran, and it felt it", lines, job.host.memory_felt))
-    yield support(likely)
+    yield confirm(job.kernel.proves("memory failed while the job ran, and it felt it", lines, felt, within=within))
+    yield support(job.kernel.tells(says, lines, felt, *KIN, within=within))
     yield when(first(lines))
     yield from outlived(job, seen)
-    yield owner(Owner.HARDWARE if likely.holds else Owner.ADMIN)
+    yield owner(Owner.HARDWARE if job.kernel.tells(says, near, felt, *KIN, within=within).holds else Owner.ADMIN)
     yield summary("The host's memory had an error that could not be corrected.")
     yield action("Drain the node and replace the memory module that the line names.", "ras-mc-ctl --errors")

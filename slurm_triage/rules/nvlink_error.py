@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from slurm_triage.facts import Job
 from slurm_triage.facts.gpu import NVLINK, OFF_BUS
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, owner, refute, rule, summary
+from slurm_triage.rules import Said, action, owner, rule, summary
 from slurm_triage.rules._told import GPU_ECHOES, driver, gpu_name
 
 
@@ -24,9 +24,8 @@ def nvlink_error(job: Job) -> Said:
     """
     lines = job.gpu.nvlink_lines
     quoted = (*job.gpu.quoted(*NVLINK), *(s for s in job.log.of("quoted_nvidia_sxid") if _fatal(s.fields)))
-    yield from driver(job, "an NVLink or NVSwitch reported a fault", lines, quoted, ("cuda_nvlink_error",))
-    if lines:
-        yield refute(job.gpu.apart_from("a GPU was lost from the bus", *OFF_BUS))
+    worse = job.gpu.apart_from("a GPU was lost from the bus", *OFF_BUS) if lines else None
+    yield from driver(job, "an NVLink or NVSwitch reported a fault", lines, quoted, ("cuda_nvlink_error",), worse)
     told = job.gpu.tells("an NVSwitch failed", lines).holds
     yield owner(Owner.HARDWARE if told and job.gpu.switch_failed else Owner.ADMIN)
     yield summary(f"NVLink or an NVSwitch reported a fault ({gpu_name(lines)}).")

@@ -23,12 +23,12 @@ def pcie_error(job: Job) -> Said:
     lines = job.host.pcie_uncorrected
     seen = job.host.bus_erred
     says = "a PCIe device failed under the job"
-    likely = job.gpu.tells(says, lines)
     yield require(seen)
     yield confirm(all_of(says, job.host.device_lost, job.gpu.proves(says, job.host.pcie_lost)))
-    yield support(likely)
+    yield support(job.gpu.tells(says, lines))
     yield when(first(lines))
     yield from outlived(job, seen)
-    yield owner(Owner.HARDWARE if likely.holds and job.host.device_lost.holds else Owner.ADMIN)
+    near = job.gpu.tells(says, job.kernel.near(job.host.pcie_lost, job.gpu.felt))
+    yield owner(Owner.HARDWARE if near.holds else Owner.ADMIN)
     yield summary("A PCIe device reported errors that could not be corrected.")
     yield action("Find the device behind the port and check slot, riser and power.", "lspci -tv; dmesg | grep -i aer")
