@@ -11,7 +11,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,68 +129,95 @@ def span(records: Sequence[Mapping[str, str]], utc_offset: str) -> tuple[float, 
     return min(starts), max(ends)
 
 
-def record(
-    cluster: Cluster, facts: Facts, scenario: Scenario, job: str, out: Path, *, client: bytes, kept: Mapping[str, bytes]
-) -> Path:
-    """Writes the evidence of a job that has ended into `out/<job>-<scenario>` and returns that folder."""
+@dataclass(frozen=True)
+class Answers:
+    """What the tools and logs said about one job, whole; `write` takes from the logs what concerns the job.
+
+    `slurmd_logs` is by node; `outputs` by name of the file; `kept` are files that are evidence as they are.
+    """
+
+    psv: bytes
+    json: bytes
+    scontrol: bytes
+    slurmctld_log: bytes
+    slurmd_logs: Mapping[str, bytes]
+    dmesg: bytes
+    outputs: Mapping[str, bytes]
+    client: bytes = b""
+    kept: Mapping[str, bytes] = field(default_factory=dict)
+
+
+def collect(
+    cluster: Cluster, facts: Facts, scenario: Scenario, job: str, *, client: bytes, kept: Mapping[str, bytes]
+) -> Answers:
+    """Asks the cluster about a job that has ended."""
     psv = cluster.tell("login", f"sacct -D -P -j {job} -o {','.join(facts.fields)}")
     records = rows(psv.decode("utf-8", "replace"))
+    status, scontrol, _ = cluster.ask("login", f"scontrol show job -d {job}")
+    # Nobody can read the log of a node that lies dead.
+    nodes = [n for n in nodes_of(records) if n in cluster.nodes and cluster.alive(n)]
+    return Answers(
+        psv,
+        cluster.tell("login", f"sacct -D -j {job} --json"),
+        b"" if status else scontrol,
+        cluster.tell("ctl", "cat /var/log/slurm/slurmctld.log"),
+        {node: cluster.tell(node, "cat /var/log/slurm/slurmd.log") for node in nodes},
+        cluster.tell("login", "dmesg"),
+        _outputs(cluster, scenario, [r for r in records if "." not in r["JobID"]]),
+        client,
+        kept,
+    )
+
+
+def nodes_of(records: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
+    """Names of all nodes of a job's records."""
+    return tuple(sorted({n for r in records for n in expand(r["NodeList"]) or () if r["NodeList"] != "None assigned"}))
+
+
+def write(out: Path, facts: Facts, scenario: Scenario, job: str, answers: Answers) -> Path:
+    """Writes the evidence of a job into `out/<job>-<scenario>` and returns that folder. Raises `ValueError` for none."""
+    records = rows(answers.psv.decode("utf-8", "replace"))
     if not records:
         raise ValueError(f"sacct knows no job {job}")
     folder = out / f"{job}-{scenario.name}"
     folder.mkdir(parents=True)
-    jobs = [r for r in records if "." not in r["JobID"]]
-    raw = sorted({r["JobIDRaw"] for r in jobs}, key=int)
-    nodes = sorted({n for r in records for n in expand(r["NodeList"]) or () if n in cluster.nodes})
+    raw = sorted({r["JobIDRaw"] for r in records if "." not in r["JobID"]}, key=int)
     start, end = span(records, facts.utc_offset)
     window = (start - MARGIN, end + MARGIN)
-
-    (folder / "sacct.psv").write_bytes(psv)
-    answer = cluster.tell("login", f"sacct -D -j {job} --json")
-    (folder / "sacct.json").write_text(json.dumps(json.loads(answer), separators=(",", ":"), ensure_ascii=False))
-    status, text, _ = cluster.ask("login", f"scontrol show job -d {job}")
-    if status == 0 and text.strip():
-        (folder / "scontrol_show_job_final.txt").write_bytes(text)
-
     pattern = names_job([*raw, job])
-    log = cluster.tell("ctl", "cat /var/log/slurm/slurmctld.log")
-    _write(folder / "slurmctld.log", lines_of(log, pattern, nodes, window))
-    for node in nodes:
-        if not cluster.alive(node):
-            continue  # nobody can read the log of a node that lies dead
-        part = lines_of(cluster.tell(node, "cat /var/log/slurm/slurmd.log"), pattern, (), window)
-        _write(folder / f"slurmd.{node}.log", part)
-    dmesg = cluster.tell("login", "dmesg")
-    _write(folder / "kmsg.txt", kernel_lines(dmesg, facts.boot_epoch, window))
 
-    if scenario.client:
-        _write(folder / "client.out", client)
-    for name, data in _outputs(cluster, scenario, jobs).items():
+    (folder / "sacct.psv").write_bytes(answers.psv)
+    whole = json.loads(answers.json)
+    (folder / "sacct.json").write_text(json.dumps(whole, separators=(",", ":"), ensure_ascii=False), "utf-8")
+    files = {
+        "scontrol_show_job_final.txt": answers.scontrol,
+        "slurmctld.log": lines_of(answers.slurmctld_log, pattern, nodes_of(records), window),
+        "kmsg.txt": kernel_lines(answers.dmesg, facts.boot_epoch, window),
+        "client.out": answers.client,
+        **{f"slurmd.{node}.log": lines_of(log, pattern, (), window) for node, log in answers.slurmd_logs.items()},
+    }
+    several = len(answers.outputs) > 1
+    outputs = {f"out/{name}" if several else "job.out": data for name, data in answers.outputs.items()}
+    for name, data in {**files, **answers.kept}.items():
+        if data.strip():
+            (folder / name).write_bytes(data)
+    for name, data in outputs.items():
         (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_bytes(data)
-    for name, data in kept.items():
         (folder / name).write_bytes(data)
     _notes(folder, facts, scenario, raw, window)
     return folder
 
 
-def _write(path: Path, data: bytes) -> None:
-    if data:
-        path.write_bytes(data)
-
-
 def _outputs(cluster: Cluster, scenario: Scenario, jobs: Sequence[Mapping[str, str]]) -> dict[str, bytes]:
-    """The job's output as files of the case: `job.out`, or `out/<name>` where there are several."""
+    """The files that the job's output went to, by name; the terminal of a client is no file."""
     found = {}
     for job in jobs:
         array, _, task = job["JobID"].partition("_")
         path = scenario.output.replace("%j", job["JobIDRaw"]).replace("%A", array).replace("%a", task)
-        data = cluster.read("login", shlex.quote(path))
-        if data is not None and not scenario.client:
+        data = None if scenario.client else cluster.read("login", shlex.quote(path))
+        if data is not None:
             found[path.rsplit("/", 1)[-1]] = data
-    if len(found) == 1:
-        return {"job.out": next(iter(found.values()))}
-    return {f"out/{name}": data for name, data in found.items()}
+    return found
 
 
 def _notes(folder: Path, facts: Facts, scenario: Scenario, ids: Sequence[str], window: tuple[float, float]) -> None:

@@ -25,7 +25,7 @@ from slurm_triage import case
 from slurm_triage.engine import diagnose
 from slurm_triage.report.brief import brief
 from tests.cluster.machine import LIVE, Cluster, ClusterError, JobState
-from tests.cluster.record import Facts, record, record_cluster, rows, survey
+from tests.cluster.record import Facts, collect, record_cluster, rows, survey, write
 from tests.cluster.scenarios import Action, Scenario, ScenarioError, choose, judge, load
 
 PATIENCE = 420.0
@@ -82,7 +82,8 @@ class Driver:
                 run = Run(scenario, f"{NAMES[number % len(NAMES)]}{number}_{self._token}")
                 self._play(run)
                 self._settle(run)
-                folder = record(self.cluster, self.facts, scenario, run.job, self.out, client=run.client, kept=run.kept)
+                answers = collect(self.cluster, self.facts, scenario, run.job, client=run.client, kept=run.kept)
+            folder = write(self.out, self.facts, scenario, run.job, answers)
         except Exception as error:  # one scenario that fails in any way must not stop the others
             known = isinstance(error, (ClusterError, ScenarioError, threading.BrokenBarrierError))
             why = str(error) or type(error).__name__ if known else traceback.format_exc(limit=-3)
