@@ -131,7 +131,7 @@ def _diagnose(options: argparse.Namespace) -> int:
     failed, made = False, 0
     for count, look in enumerate(looks, 1):
         _progress(count, total)
-        found, status = look()
+        found, status = _one_of(look, several=total > 1)
         failed |= status == UNREADABLE
         if found is None:
             continue
@@ -141,6 +141,21 @@ def _diagnose(options: argparse.Namespace) -> int:
     if failed:
         return UNREADABLE
     return OK if made else NO_EVIDENCE
+
+
+def _one_of(look: Callable[[], tuple[Study | None, int]], *, several: bool) -> tuple[Study | None, int]:
+    """One of the things to look at. A fault of ours in one of several must not cost the others; alone it is shown."""
+    try:
+        return look()
+    except Exception as error:
+        if not several:
+            raise
+        name = getattr(look, "args", ("?",))[0]
+        _complain(
+            f"{name}: a fault in slurm-triage ({type(error).__name__}: {error}); the others go on. "
+            "Please report it with `slurm-triage bundle --redact`."
+        )
+        return None, UNREADABLE
 
 
 def _jobs_and_files(words: Sequence[str]) -> tuple[list[str], list[str]]:
