@@ -23,7 +23,7 @@ _ON_NODE = re.compile(r"\s{0,4}Node:\s{1,30}(?P<node>[A-Za-z0-9][\w.-]{0,252})(?
 
 
 def recognise(name: str, head: Sequence[str]) -> float:
-    """By the layout of kubectl's output, or by messages of the kubelet."""
+    """By the layout of kubectl's output; messages of the kubelet alone may stand in any job's output (`Error: ...`)."""
     base = name.rsplit("/", 1)[-1].lower()
     if is_output_name(name):
         return 0.0
@@ -32,7 +32,7 @@ def recognise(name: str, head: Sequence[str]) -> float:
     if any(_SHAPE.fullmatch(line[:1000]) for line in head):
         return 0.8 + hint
     if found:
-        return 0.6 + hint
+        return 0.45 + hint
     return 0.4 if hint else 0.0
 
 
