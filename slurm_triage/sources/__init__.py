@@ -4,15 +4,17 @@ A source is a module in this folder with three names (see `Source`); it is found
 adding one file.
 
 `recognise` looks at content first: 0.0 = surely not this kind, 0.5 = could be, 1.0 = surely. The file's name is a hint
-that may add a little (`name_hint`). The best answer of all sources wins; ties go to the source that is first by
-`PRIORITY`.
+that may add a little. The best answer of all sources wins; ties go to the source whose module comes first by name.
+
+One thing goes before all that: a file of the name that Slurm gives for the job's own output is the job's output,
+whatever it looks like. A job may print kernel lines or another daemon's log there, and they prove nothing.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
@@ -21,9 +23,14 @@ from typing import Protocol
 from slurm_triage.case import Case, EvidenceFile, Manifest
 from slurm_triage.clock import Clock
 from slurm_triage.model import Cite, ControllerJob, Coverage, Event, HookEnv, JobRecord, Stamp, Unreadable
+from slurm_triage.sources._names import is_daemon_name
+from slurm_triage.sources._outputs import OutputNames, letters
 
 TEXT_LIMIT = 1000
 """Characters kept of a cited line."""
+
+JOB_OUTPUT = "job_log"
+"""Kind of the source that reads the job's own output."""
 
 
 class Source(Protocol):
@@ -113,41 +120,77 @@ def _offset(events: Sequence[Event]) -> timedelta | None:
 
 def _parse(case: Case, clock: Clock) -> tuple[tuple[Event, ...], tuple[Coverage, ...]]:
     context = Context(clock, case.manifest)
-    events: list[Event] = []
-    coverage: list[Coverage] = []
-    for file in sorted(case.files, key=lambda f: f.name):
-        try:
-            source = recognise(file)
-            if source is None:
-                note = "empty" if file.size() == 0 else "not recognised as any kind of evidence; not used"
-                coverage.append(Coverage(file.name, None, note=note))
-                continue
-            found = list(source.parse(file, context))
-            last_line = 0
-            for last_line, _ in file.lines():  # noqa: B007 (the last number is the count)
-                pass
-        except OSError as error:
-            coverage.append(Coverage(file.name, None, note=f"could not be read: {error.strerror or error}"))
+    files = sorted(case.files, key=lambda f: f.name)
+    read = {file.name: _read(file, context, None) for file in files}
+    for name, namer in _own_outputs(case, read).items():
+        file = next(f for f in files if f.name == name)
+        events, entry = _read(file, context, _source(JOB_OUTPUT))
+        said = f"read as the job's own output: {namer} names it so"
+        read[name] = events, replace(entry, note=f"{entry.note}; {said}" if entry.note else said)
+    coverage = [entry for _, entry in read.values()]
+    coverage += [Coverage(name, None, note="never an input") for name in case.skipped]
+    return tuple(e for found, _ in read.values() for e in found), _with_problems(coverage, case.problems)
+
+
+def _source(kind: str) -> Source:
+    return next(source for source in all_sources() if kind == source.KIND)
+
+
+def _read(file: EvidenceFile, context: Context, source: Source | None) -> tuple[list[Event], Coverage]:
+    """Events and coverage of one file; without `source`, of the kind that it looks like."""
+    try:
+        source = source or recognise(file)
+        if source is None:
+            note = "empty" if file.size() == 0 else "not recognised as any kind of evidence; not used"
+            return [], Coverage(file.name, None, note=note)
+        found = list(source.parse(file, context))
+        last_line = 0
+        for last_line, _ in file.lines():  # noqa: B007 (the last number is the count)
+            pass
+    except OSError as error:
+        return [], Coverage(file.name, None, note=f"could not be read: {error.strerror or error}")
+    stamps = sorted((e.at for e in found if e.at is not None), key=lambda s: (s.lo, s.hi))
+    bad = sum(isinstance(e, Unreadable) for e in found)
+    nodes = {e.node for e in found if e.node}
+    entry = Coverage(
+        file.name,
+        source.KIND,
+        last_line,
+        len(found) - bad,
+        nodes.pop() if len(nodes) == 1 else None,
+        stamps[0] if stamps else None,
+        stamps[-1] if stamps else None,
+        f"{bad} record(s) could not be read" if bad else "",
+    )
+    return found, entry
+
+
+def _own_outputs(case: Case, read: Mapping[str, tuple[Sequence[Event], Coverage]]) -> dict[str, str]:
+    """Files that look like another kind of evidence, but have the name of a job's output; with the file that says so.
+
+    A file is not believed when it names itself, and what a job's output says of other files is not believed either:
+    files whose name is a daemon's or a tool's are asked first, and a file found to be an output is not asked.
+    """
+    tellers = {
+        name: [e for e in found if isinstance(e, (JobRecord, ControllerJob, HookEnv))]
+        for name, (found, entry) in read.items()
+        if entry.kind != JOB_OUTPUT
+    }
+    about = letters(e for events in tellers.values() for e in events)
+    beside = f"{case.manifest.cluster_dir}/" if case.manifest.cluster_dir else None
+    files: dict[str, list[str]] = {}
+    for name, (_, entry) in read.items():
+        if entry.kind != JOB_OUTPUT and not (beside and name.startswith(beside)):
+            files.setdefault(name.rsplit("/", 1)[-1], []).append(name)
+    outputs: dict[str, str] = {}
+    for teller in sorted(tellers, key=lambda name: (not is_daemon_name(name), name)):
+        if teller in outputs or not tellers[teller]:
             continue
-        stamps = sorted((e.at for e in found if e.at is not None), key=lambda s: (s.lo, s.hi))
-        bad = sum(isinstance(e, Unreadable) for e in found)
-        nodes = {e.node for e in found if e.node}
-        coverage.append(
-            Coverage(
-                file.name,
-                source.KIND,
-                last_line,
-                len(found) - bad,
-                nodes.pop() if len(nodes) == 1 else None,
-                stamps[0] if stamps else None,
-                stamps[-1] if stamps else None,
-                f"{bad} record(s) could not be read" if bad else "",
-            )
-        )
-        events.extend(found)
-    for name in case.skipped:
-        coverage.append(Coverage(name, None, note="never an input"))
-    return tuple(events), _with_problems(coverage, case.problems)
+        for base in sorted(OutputNames(tellers[teller], about).among(files)):
+            for name in files[base]:
+                if name != teller:
+                    outputs.setdefault(name, teller)
+    return outputs
 
 
 def _with_problems(coverage: Sequence[Coverage], problems: Sequence[str]) -> tuple[Coverage, ...]:
