@@ -190,15 +190,16 @@ def identify(job: Job) -> JobIdentity:
     attempt, first = job.attempt, job.accounting.first
     nodes = first(lambda r: r.nodes)
     hook = {k: v for h in job.accounting.hooks for k, v in h.values.items()}
+    view = {k: v for c in job.accounting.all_views for k, v in c.values.items()}
     cluster_name = next((s.value for s in attempt.settings if s.scope == "cluster" and s.key == "ClusterName"), None)
     return JobIdentity(
         cluster=attempt.cluster or first(lambda r: r.cluster) or hook.get("SLURM_CLUSTER_NAME") or cluster_name,
         job_id=attempt.job_id,
         shown_id=first(lambda r: r.shown_id) or attempt.job_id,
-        array=first(lambda r: r.array_id) or hook.get("SLURM_ARRAY_JOB_ID"),
-        array_task=first(lambda r: r.array_task) or hook.get("SLURM_ARRAY_TASK_ID"),
-        het=first(lambda r: r.het_id),
-        het_offset=first(lambda r: r.het_offset),
+        array=first(lambda r: r.array_id) or hook.get("SLURM_ARRAY_JOB_ID") or view.get("ArrayJobId"),
+        array_task=first(lambda r: r.array_task) or hook.get("SLURM_ARRAY_TASK_ID") or view.get("ArrayTaskId"),
+        het=first(lambda r: r.het_id) or hook.get("SLURM_HET_JOB_ID") or view.get("HetJobId"),
+        het_offset=first(lambda r: r.het_offset) or hook.get("SLURM_HET_JOB_OFFSET") or view.get("HetJobOffset"),
         attempt=attempt.number,
         attempts=attempt.count,
         uid=_uid(first(lambda r: r.uid), hook.get("SLURM_JOB_UID")),
@@ -232,7 +233,11 @@ def _nodes(folded: str | None) -> list[str]:
 
 
 def join(diagnoses: Sequence[Diagnosis], coverage: Sequence[Coverage]) -> Diagnosis:
-    """One answer for the folder: the newest attempt that ended badly, or `array_mixed` when parts differ."""
+    """One answer for the folder: the newest attempt that ended badly, or `array_mixed` when parts of one job differ.
+
+    Jobs that have nothing to do with each other (an accounting query over a day, say) are not summed up: of them the
+    one that ended badly last is on top, the others stand in `parts`.
+    """
     if len(diagnoses) == 1:
         return diagnoses[0]
     by_part: dict[str | None, list[Diagnosis]] = {}
@@ -240,16 +245,35 @@ def join(diagnoses: Sequence[Diagnosis], coverage: Sequence[Coverage]) -> Diagno
         by_part.setdefault(diagnosis.job.job_id, []).append(diagnosis)
     tops = [_telling(attempts) for attempts in by_part.values()]
     bad = [d for d in tops if ended_badly(d)]
+    if not _of_one_job(tops):
+        newest = max(enumerate(bad or tops), key=lambda item: (_when(item[1]), item[0]))[1]
+        return replace(newest, parts=tuple(diagnoses))
     if len({d.cause for d in bad}) > 1:
         return _mixed(tops, bad, diagnoses, coverage)
     top = bad[0] if bad else tops[-1]
     return replace(top, parts=tuple(diagnoses))
 
 
+def _of_one_job(tops: Sequence[Diagnosis]) -> bool:
+    """Whether the parts are attempts of one job, tasks of one array or components of one heterogeneous job."""
+    ids = {d.job.job_id for d in tops}
+    arrays, hets = {d.job.array for d in tops}, {d.job.het for d in tops}
+    return len(ids) == 1 or any(len(shared) == 1 and None not in shared for shared in (arrays, hets))
+
+
+def _when(diagnosis: Diagnosis) -> float:
+    """When the attempt ended (else started, else was submitted), for telling which one is the newest."""
+    at = diagnosis.job.end or diagnosis.job.start or diagnosis.job.submit
+    return at.lo if at else float("-inf")
+
+
 def ended_badly(diagnosis: Diagnosis) -> bool:
     """Whether the attempt needs explaining."""
     if diagnosis.cause == causes.UNKNOWN:
-        return diagnosis.job.state not in ("COMPLETED", "PENDING", "RUNNING", None)
+        job = diagnosis.job
+        if job.state is None:
+            return bool(job.exit.code or job.exit.signal)
+        return job.state not in ("COMPLETED", "PENDING", "RUNNING")
     return diagnosis.cause != causes.NO_FAILURE
 
 
