@@ -247,7 +247,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return report(outcomes)
         cluster = Cluster()
         facts = survey(cluster)
-        out = _folder(options.out)
+        out = empty_folder(options.out)
         record_cluster(cluster, out / "cluster")
     except (ScenarioError, ClusterError, ValueError, OSError) as error:
         print(f"cluster-test: {error}", file=sys.stderr)
@@ -262,7 +262,8 @@ def _least(chosen: Sequence[Scenario]) -> int:
     return 1 + sum(bool(s.meet) for s in chosen)
 
 
-def _folder(wanted: Path | None) -> Path:
+def empty_folder(wanted: Path | None) -> Path:
+    """A folder to record into, made or emptied. Raises `ValueError` for one that holds something else."""
     if wanted is None:
         return Path(tempfile.mkdtemp(prefix="slurm-triage-cluster-"))
     if wanted.exists():

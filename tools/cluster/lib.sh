@@ -30,11 +30,12 @@ retry() {
 }
 
 compose() {
-    # On cgroup v2 Docker gives each container a cgroup namespace of its own; slurmd needs the machine's.
-    if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
-        set -- --file docker/cgroup2.yml "$@"
-    fi
     if docker compose version >/dev/null 2>&1; then
+        # On cgroup v2 Docker gives each container a cgroup namespace of its own; slurmd needs the machine's. Version 1
+        # of compose knows no such key.
+        if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
+            set -- --file docker/cgroup2.yml "$@"
+        fi
         IMAGE=$IMAGE docker compose --project-name "$PROJECT" --file docker-compose.yml "$@"
     else
         IMAGE=$IMAGE docker-compose --project-name "$PROJECT" --file docker-compose.yml "$@"
