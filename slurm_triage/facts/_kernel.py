@@ -7,7 +7,7 @@ shortly before that, and when it is not about a device or process that is known 
 
 from __future__ import annotations
 
-import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -33,11 +33,10 @@ TROUBLE = (
 )  # fmt: skip
 """Families about what a program depends on."""
 
+KERNEL_LOG = "kernel_log"
+"""Source of the lines themselves: what the program felt needs another witness."""
 HOW = "read the node's kernel log of the job's time (dmesg -T, journalctl -k)"
 DATES = "read the kernel log with wall-clock times and their zone (dmesg --time-format iso, journalctl -k -o short-iso)"
-SINCE_BOOT = re.compile(r"(?:<\d{1,3}>)?\[ {0,8}(\d{1,10}\.\d{3,9})\]")
-FEW_LINES = 3
-"""Lines that may stand before the first line of a boot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +115,6 @@ class Kernel:
         at, window = sign.at, self._window()
         if at is None or window is None or at.zoned != window[0].zoned or at.zoned != window[1].zoned:
             return "open"
-        if self._of_unknown_boot(sign):
-            return "open"
         start, end = window
         if at.lo > end.hi + SLACK:
             return None
@@ -126,26 +123,6 @@ class Kernel:
         if self.clock_off and (at.lo < start.hi or at.hi > end.lo):
             return "open"
         return "inside"
-
-    def _of_unknown_boot(self, sign: Sign) -> bool:
-        """Whether the line's only time is seconds since boot, in a file that holds more than one boot."""
-        return _since_boot(sign) is not None and sign.cite.file in self._several_boots
-
-    @cached_property
-    def _several_boots(self) -> frozenset[str]:
-        """Files with a boot's first line after lines of an earlier boot, by line number or because stamps go back.
-
-        A few lines (of CPU microcode) may stand before the first one of a boot.
-        """
-        found = set()
-        for boot in self.log.of("kernel_boot"):
-            begun = _since_boot(boot)
-            if begun is None:
-                continue
-            before = [s for s in self.log.signs if s.cite.file == boot.cite.file and s.cite.line < boot.cite.line]
-            if boot.cite.line > FEW_LINES or any((_since_boot(s) or 0.0) > begun + SLACK for s in before):
-                found.add(boot.cite.file)
-        return frozenset(found)
 
     @cached_property
     def _ends(self) -> tuple[Stamp, ...]:
@@ -159,23 +136,20 @@ class Kernel:
             found += [self.attempt.end] if self.attempt.end is not None else []
         return tuple(found)
 
-    def _is_close(self, witness: Witness, felt: Fact, within: float) -> bool:
-        """Whether the line stands at most `within` seconds before what the program felt, or before its end."""
-        at = witness.sign.at
-        if at is None:
-            return False
-        felt_at = [c.at for c in felt.cites if c.at is not None and c.source != witness.sign.cite.source]
-        return any(
-            then.zoned == at.zoned and at.lo - SLACK <= then.hi and then.lo <= at.hi + within
-            for then in felt_at or self._ends
-        )
-
     def near(self, witnesses: Iterable[Witness], felt: Fact, within: float = CLOSE) -> tuple[Witness, ...]:
-        """The lines that may be the job's and stand close to its end; excerpts without times are taken as close."""
+        """The lines that may be the job's and stand at most `within` seconds before what the program felt, or before
+        its end where that has no time; excerpts without times are taken as close."""
+        felt_at = [c.at for c in felt.cites if c.at is not None and c.source != KERNEL_LOG]
+        moments = sorted(felt_at or self._ends, key=lambda s: s.hi)
+
+        def close(at: Stamp | None) -> bool:
+            if at is None:
+                return False
+            index = bisect_left(moments, at.lo - SLACK, key=lambda s: s.hi)
+            return index < len(moments) and moments[index].lo <= at.hi + within and moments[index].zoned == at.zoned
+
         return tuple(
-            w
-            for w in witnesses
-            if w.ours and (w.place == "alone" or (w.place == "inside" and self._is_close(w, felt, within)))
+            w for w in witnesses if w.ours and (w.place == "alone" or (w.place == "inside" and close(w.sign.at)))
         )
 
     # ------------------------------------------------------------------------------------------ facts
@@ -212,13 +186,11 @@ class Kernel:
         """
         found = list(witnesses)
         silent = self.log.read and self.telling.program.failed_by_itself.holds
-        close = self.near(found, felt, within)
+        fitting = list(self.near(found, felt, within))
         if felt.holds:
-            fitting = [w for w in found if w in close or (w.ours and (w.lasting or w.place == "open"))]
+            fitting += [w for w in found if w.ours and (w.lasting or w.place == "open")]
         elif silent or self.telling.other_error(*kin) is not None:
             fitting = []
-        else:
-            fitting = list(close)
         if fitting:
             return true(says, [w.sign for w in fitting[:3]])
         if found:
@@ -237,9 +209,3 @@ class Kernel:
         if inside:
             return unknown(says, "the kernel's lines are not known to be about the job's own device or process", HOW)
         return unknown(says, "no such kernel line falls surely into the job's time", HOW)
-
-
-def _since_boot(sign: Sign) -> float | None:
-    """Seconds since boot of a line as dmesg prints it; None for every other layout, which has the time of day."""
-    match = SINCE_BOOT.match(sign.cite.text)
-    return float(match[1]) if match else None

@@ -73,11 +73,14 @@ class Gpu:
     @cached_property
     def _named(self) -> tuple[Witness, ...]:
         """Xids in which the driver names a task of the job, on the task's node. A kill leads to 45 as well."""
-        pids = {(str(t.pid), short(t.node) if t.node else None) for t in self.exits.tasks if t.pid}
+        nodes: dict[str, set[str | None]] = {}
+        for task in self.exits.tasks:
+            if task.pid:
+                nodes.setdefault(str(task.pid), set()).add(short(task.node) if task.node else None)
 
         def of_task(sign: Sign) -> bool:
-            pid, node = sign.fields.get("pid"), short(sign.node) if sign.node else None
-            return any((p == pid and None in (n, node)) or (p, n) == (pid, node) for p, n in pids)
+            where, node = nodes.get(sign.fields.get("pid") or "", set()), _node(sign)
+            return node in where or (bool(where) and (node is None or None in where))
 
         return self.kernel.of("nvidia_xid", where=lambda s: number(s) != 45 and of_task(s))
 
@@ -93,8 +96,11 @@ class Gpu:
         own = {p for n, p in self._own if None in (n, node) or n == node}
         if not own or pci is None or pci in own:
             return True
-        tasks = {(t.step, t.rank) for t in self.exits.tasks if t.step not in ("batch", "extern")}
-        return False if len(tasks) < 2 else None
+        return None if self._several_tasks else False
+
+    @cached_property
+    def _several_tasks(self) -> bool:
+        return len({(t.step, t.rank) for t in self.exits.tasks if t.step not in ("batch", "extern")}) > 1
 
     def has(self, *numbers: int) -> bool:
         """Whether the kernel printed one of these Xids."""

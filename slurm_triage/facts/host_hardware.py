@@ -55,25 +55,44 @@ class HostHardware:
         found += self._ghes("memory error")
         return tuple(replace(w, ours=self._is_ours(w.sign)) for w in found)
 
-    def _is_ours(self, sign: Sign) -> bool:
-        """Whether an uncorrected error may be the job's: of the processes hit on that node, one may be a task of it.
+    @cached_property
+    def _hit(self) -> dict[tuple[str, str | None], set[str]]:
+        """Processes that the kernel sent SIGBUS for lost memory, by log and node."""
+        found: dict[tuple[str, str | None], set[str]] = {}
+        for sign in self.log.of("memory_failure"):
+            if sign.fields.get("pid"):
+                found.setdefault((sign.cite.file, sign.node), set()).add(sign.fields["pid"])
+        return found
+
+    @cached_property
+    def _others(self) -> frozenset[tuple[str, str | None]]:
+        """Logs and nodes where the kernel names only processes that are none of the tasks that died of SIGBUS there.
 
         A task that a child's SIGBUS ended shows an exit code, not the signal: then nothing is known of the process.
         """
-        node = short(sign.node) if sign.node else None
-        hit = {
-            s.fields["pid"]
-            for s in self.log.of("memory_failure")
-            if s.fields.get("pid") and (s.cite.file, s.node) == (sign.cite.file, sign.node)
-        }
+        found = set()
+        for (file, node), hit in self._hit.items():
+            own = self._own_victims[node]
+            if own and not hit & own:
+                found.add((file, node))
+        return frozenset(found)
+
+    def _died_of_bus_error(self, node: str | None) -> set[str]:
+        """Processes of the tasks that died of SIGBUS on the node, empty where they are not all known."""
         died = [t for t in self.exits.tasks if t.signal == signals.SIGBUS]
-        here = [t for t in died if None in (t.node, node) or short(t.node or "") == node]
-        if not hit or not here or any(t.pid is None for t in here):
-            return True
-        own = {str(t.pid) for t in here}
-        if sign.fields.get("pid"):
-            return sign.fields["pid"] in own
-        return bool(hit & own)
+        here = [t for t in died if node is None or t.node is None or short(t.node) == short(node)]
+        return set() if any(t.pid is None for t in here) else {str(t.pid) for t in here}
+
+    @cached_property
+    def _own_victims(self) -> dict[str | None, set[str]]:
+        return {node: self._died_of_bus_error(node) for _, node in self._hit}
+
+    def _is_ours(self, sign: Sign) -> bool:
+        """Whether an uncorrected error may be the job's: of the processes hit on that node, one may be a task of it."""
+        if (sign.cite.file, sign.node) in self._others:
+            return False
+        own, pid = self._own_victims.get(sign.node), sign.fields.get("pid")
+        return not own or pid is None or pid in own
 
     @cached_property
     def corrected(self) -> tuple[Witness, ...]:

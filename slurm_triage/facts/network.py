@@ -33,14 +33,15 @@ class Network:
         the log goes, and a failed adapter are lasting states."""
         return tuple(replace(w, lasting=not self._came_back(w.sign)) for w in self.kernel.of("mlx5", where=_trouble))
 
+    @cached_property
+    def _last_up(self) -> dict[tuple[str, str | None, str], int]:
+        """The last line of each port that says that its link is up."""
+        up = [s for s in self.log.of("mlx5") if s.fields.get("state", "").lower() in ("up", "active")]
+        return {_port(sign): sign.cite.line for sign in up}
+
     def _came_back(self, sign: Sign) -> bool:
         """Whether a later line of the same log says that the link is up again."""
-        return _is_down(sign) and any(
-            other.fields.get("state", "").lower() in ("up", "active")
-            and _port(other) == _port(sign)
-            and other.cite.line > sign.cite.line
-            for other in self.log.of("mlx5")
-        )
+        return _is_down(sign) and self._last_up.get(_port(sign), 0) > sign.cite.line
 
     @property
     def _waited(self) -> float:
