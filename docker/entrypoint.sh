@@ -61,7 +61,7 @@ shared_folders() {
     local user
     for user in user1 user2; do
         install -d -o "$user" -g "$user" -m 0700 "/shared/home/$user" "/shared/squash/$user"
-        install -d -o "$user" -g "$user" -m 0755 "/shared/out/$user"
+        install -d -o "$user" -g "$user" -m 0750 "/shared/out/$user"
     done
 }
 

@@ -1,5 +1,7 @@
 """Runs scenarios on the mini cluster, records each as an evidence folder, diagnoses it and checks the answer.
 
+The job's owner is asked too: `slurm-triage diagnose JOBID` on the login node, with what an ordinary user may read.
+
 `python -m tests.cluster.run [--core] [--only NAME,...] [--out DIR]`; `--again DIR` diagnoses what an earlier run has
 recorded, without a cluster. Exit status: 0 every diagnosis is as expected, 1 one is not or a scenario could not be run,
 2 usage or no cluster.
@@ -8,6 +10,7 @@ recorded, without a cluster. Exit status: 0 every diagnosis is as expected, 1 on
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shutil
 import sys
@@ -18,7 +21,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slurm_triage import case
@@ -26,7 +29,7 @@ from slurm_triage.engine import diagnose
 from slurm_triage.report.brief import brief
 from tests.cluster.machine import LIVE, Cluster, ClusterError, JobState
 from tests.cluster.record import Facts, collect, record_cluster, rows, survey, write
-from tests.cluster.scenarios import Action, Scenario, ScenarioError, choose, judge, load
+from tests.cluster.scenarios import Action, Scenario, ScenarioError, choose, judge, judge_live, load
 
 PATIENCE = 420.0
 """Seconds that a scenario may take. The longest waits for a second attempt, which Slurm starts two minutes later."""
@@ -84,11 +87,13 @@ class Driver:
                 self._settle(run)
                 answers = collect(self.cluster, self.facts, scenario, run.job, client=run.client, kept=run.kept)
             folder = write(self.out, self.facts, scenario, run.job, answers)
+            live = self._live(run)
         except Exception as error:  # one scenario that fails in any way must not stop the others
             known = isinstance(error, (ClusterError, ScenarioError, threading.BrokenBarrierError))
             why = str(error) or type(error).__name__ if known else traceback.format_exc(limit=-3)
             return Outcome(scenario, None, "", (f"could not be run: {why}",), time.monotonic() - begun)
-        return examine(scenario, folder, time.monotonic() - begun)
+        outcome = examine(scenario, folder, time.monotonic() - begun)
+        return replace(outcome, wrong=(*outcome.wrong, *live))
 
     # ------------------------------------------------------------------------------------------------ one scenario
 
@@ -141,6 +146,16 @@ class Driver:
         out = self.cluster.tell(action.on, action.run.replace("{job}", run.job), user=action.user)
         if action.keep:
             run.kept[action.keep] = out
+
+    def _live(self, run: Run) -> list[str]:
+        """What is wrong with the diagnosis that the job's owner gets on the login node, without any folder."""
+        line = f"slurm-triage diagnose {run.job} --format json"
+        status, out, err = self.cluster.ask("login", line, user="user1")
+        if status:
+            return [f"live: exit status {status}: {err.decode('utf-8', 'replace').strip()[-500:]}"]
+        (self.out / "live").mkdir(exist_ok=True)
+        (self.out / "live" / f"{run.job}-{run.scenario.name}.json").write_bytes(out)
+        return [f"live: {text}" for text in judge_live(run.scenario.expect, json.loads(out))]
 
     # ------------------------------------------------------------------------------------------------ waiting
 

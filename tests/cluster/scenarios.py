@@ -152,3 +152,20 @@ def judge(expect: Expect, diagnosis: Diagnosis) -> list[str]:
         if any(v.cause == cause and v.strength is Strength.CONFIRMED for d in every for v in d.considered):
             wrong.append(f"{cause} is confirmed")
     return wrong
+
+
+def judge_live(expect: Expect, document: Mapping[str, Any]) -> list[str]:
+    """As `judge`, for the JSON document of `diagnose JOBID` asked by the job's owner.
+
+    Strength and cited lines are not compared: what an ordinary user may read does not always decide.
+    """
+    wrong = []
+    if document["cause"] not in (expect.cause, *expect.accept):
+        wrong.append(f"cause {document['cause']}, not {' or '.join((expect.cause, *expect.accept))}")
+    if document["owner"] not in expect.owner:
+        wrong.append(f"owner {document['owner']}, not {' or '.join(expect.owner)}")
+    for part in (document, *document["parts"]):
+        for said in (part, *part["also"]):
+            if said["cause"] in expect.never and said["strength"] == Strength.CONFIRMED.value:
+                wrong.append(f"{said['cause']} is confirmed")
+    return wrong

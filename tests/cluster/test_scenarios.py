@@ -13,7 +13,7 @@ from slurm_triage.engine import diagnose
 from slurm_triage.model import Diagnosis
 from tests.cluster.machine import ClusterError, streams
 from tests.cluster.record import kernel_lines, lines_of, names_job, rows, span
-from tests.cluster.scenarios import Expect, ScenarioError, choose, judge, load
+from tests.cluster.scenarios import Expect, ScenarioError, choose, judge, judge_live, load
 
 SACCT = (
     b"JobIDRaw|JobID|JobName|User|UID|State|ExitCode|Submit|Start|End|NodeList\n"
@@ -169,3 +169,20 @@ def test_streams_of_a_command() -> None:
     for cut in (out[:-1], b"\x07" + out[1:], out + b"7"):
         with pytest.raises(ClusterError):
             streams(cut)
+
+
+def test_the_answer_to_the_owner_is_compared_too() -> None:
+    part: dict[str, object] = {
+        "cause": "no_failure",
+        "owner": "nobody",
+        "strength": "confirmed",
+        "also": [],
+        "parts": [],
+    }
+    also = [{"cause": "preempted", "strength": "confirmed"}]
+    said = {**part, "cause": "cancelled_by_user", "owner": "user", "strength": "likely", "parts": [part]}
+    assert judge_live(expect(never=("preempted",)), said) == []
+    assert judge_live(expect("preempted"), said) == ["cause cancelled_by_user, not preempted"]
+    assert judge_live(expect(owner=["admin"]), said) == ["owner user, not admin"]
+    assert judge_live(expect(never=("preempted",)), {**said, "also": also}) == ["preempted is confirmed"]
+    assert judge_live(expect(never=("no_failure",)), said) == ["no_failure is confirmed"]
