@@ -21,6 +21,7 @@ from slurm_triage.live import _submit_line
 from slurm_triage.live._command import clean
 from slurm_triage.model import ControllerJob, Event, JobRecord, StepRecord
 from slurm_triage.nodeset import expand
+from slurm_triage.sources._outputs import fill
 
 READ_LIMIT = 64 * 1024 * 1024
 """Most bytes that are read of one file: its end, from the start of a line."""
@@ -32,7 +33,6 @@ MOST_FILES = 200
 """Most files that are read of an array."""
 
 ENDED_WELL = frozenset({"COMPLETED", "RUNNING", "PENDING"})
-_PATTERN = re.compile(r"%(?:%|(\d{0,2})([A-Za-z]))")
 _T = TypeVar("_T")
 
 
@@ -142,24 +142,6 @@ def _names(part: str, records: list[JobRecord], values: Mapping[str, str]) -> di
         found["a"] = task = None  # a record of tasks that wait
     found["b"] = str(int(task) % 10) if task else None
     return {letter: value for letter, value in found.items() if value}
-
-
-def fill(pattern: str, names: Mapping[str, str]) -> str | None:
-    """The path that a filename pattern stands for; None if one of its letters is not known here."""
-    if "\\" in pattern:  # sbatch: a backslash turns patterns off
-        return pattern.replace("\\", "")
-    known = True
-
-    def one(match: re.Match[str]) -> str:
-        nonlocal known
-        if match[2] is None:
-            return "%"
-        value = names.get(match[2])
-        known = known and value is not None
-        return (value or "").zfill(min(int(match[1] or 0), 10)) if (value or "").isdigit() else value or ""
-
-    path = _PATTERN.sub(one, pattern)
-    return path if known else None
 
 
 def _absolute(path: str | None, base: str) -> str | None:

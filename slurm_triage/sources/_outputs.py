@@ -8,7 +8,7 @@ sbatch(1) and srun(1), "filename pattern".
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from slurm_triage.model import ControllerJob, Event, HookEnv, JobRecord
 from slurm_triage.nodeset import expand
@@ -105,29 +105,50 @@ def _paths(event: Event) -> list[str]:
     return [path for path in found if path and path.lower() not in NOWHERE and not path.startswith("/dev/")]
 
 
+def fill(pattern: str, names: Mapping[str, str]) -> str | None:
+    """The path that a filename pattern stands for, `names` giving each letter; None if it has a letter without name."""
+    found = _filled(pattern, lambda letter, width: [_padded(names[letter], width)] if letter in names else [])
+    return found[0] if found else None
+
+
 def _names(path: str, about: Letters) -> list[str | re.Pattern[str]]:
     """The base names that a path can stand for; none if a letter's value is not known."""
+
+    def values(letter: str, width: int) -> list[str]:
+        return [_padded(value, width) for value in sorted(about.get(letter, ()))]
+
+    def shapes(letter: str, width: int) -> list[str]:
+        return [r"\d{1,10}"] if letter in _COUNTED else [re.escape(value) for value in values(letter, width)]
+
+    if "\\" in path or not any(match[2] in _COUNTED for match in _PATTERN.finditer(path)):
+        return [base for text in _filled(path, values) if (base := _base(text))]
+    return [re.compile(_base(text)) for text in _filled(path, shapes, re.escape)]
+
+
+def _filled(
+    path: str, said: Callable[[str, int], Sequence[str]], plain: Callable[[str], str] = lambda text: text
+) -> list[str]:
+    """The path with all that `said` gives for a letter and a width (0 = none), at most `MOST_NAMES` of them.
+
+    `plain` is applied to the text between the letters. Nothing if a letter has no value, or of too many letters.
+    """
     if "\\" in path:  # sbatch: a backslash turns patterns off
-        return [_base(path.replace("\\", ""))]
-    texts, patterns, counted, end = [""], [""], False, 0
+        return [plain(path.replace("\\", ""))]
     matches = list(_PATTERN.finditer(path))
     if len(matches) > MOST_LETTERS:
         return []
+    found, end = [""], 0
     for match in matches:
-        plain = path[end : match.start()]
+        before = plain(path[end : match.start()])
         end = match.end()
-        if match[2] in _COUNTED:
-            counted, values, shapes = True, ["0"], [r"\d{1,10}"]
-        else:
-            values = ["%"] if match[2] is None else sorted(about.get(match[2], ()))
-            values = [v.zfill(min(int(match[1] or 0), 10)) if v.isdigit() else v for v in values]
-            shapes = [re.escape(value) for value in values]
-        texts = [text + plain + value for text in texts for value in values][:MOST_NAMES]
-        patterns = [text + re.escape(plain) + shape for text in patterns for shape in shapes][:MOST_NAMES]
-    texts = [_base(text + path[end:]) for text in texts]
-    if not counted:
-        return [text for text in texts if text]
-    return [re.compile(_base(pattern + re.escape(path[end:]))) for pattern in patterns]
+        values = [plain("%")] if match[2] is None else said(match[2], int(match[1] or 0))
+        found = [text + before + value for text in found for value in values][:MOST_NAMES]
+    return [text + plain(path[end:]) for text in found]
+
+
+def _padded(value: str, width: int) -> str:
+    """A number with leading zeros up to the width, at most 10 characters; sbatch pads nothing else."""
+    return value.zfill(min(width, 10)) if value.isdigit() else value
 
 
 def _base(path: str) -> str:

@@ -10,7 +10,8 @@ import pytest
 
 from slurm_triage import case, sources
 from slurm_triage.live import _submit_line, job_output
-from slurm_triage.live.job_output import Output, fill, outputs, read
+from slurm_triage.live.job_output import Output, outputs, read
+from slurm_triage.sources._outputs import fill
 
 MINE = os.getuid()
 DEFAULT = "sbatch's default name; the job may write elsewhere"
