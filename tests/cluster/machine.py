@@ -59,8 +59,9 @@ class Cluster:
     """The running mini cluster. Raises `ClusterError` if it does not run."""
 
     def __init__(self) -> None:
-        # The SDK has no types, and for a type checker its name is that of the folder `docker/` of the checkout.
+        # The SDK has no types, and without it its name is that of the folder `docker/` of the checkout.
         try:
+            importlib.import_module("docker.errors")
             docker: Any = importlib.import_module("docker")
         except ImportError as error:
             raise ClusterError("the docker package is missing: pip install -e '.[cluster]'") from error
