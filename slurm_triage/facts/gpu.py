@@ -61,10 +61,9 @@ class Gpu:
 
     def xids(self, *numbers: int) -> tuple[Witness, ...]:
         """Kernel lines with one of these Xids; the text of 79 counts without its number too."""
-        found: tuple[Witness, ...] = ()
-        for stays in (False, True):
-            wanted = [n for n in numbers if (n in (*OFF_BUS, *ROW_REMAP)) is stays]
-            found += self.kernel.of("nvidia_xid", where=lambda s, w=wanted: number(s) in w, lasting=stays)  # type: ignore[misc]
+        stay = {n for n in numbers if n in (*OFF_BUS, *ROW_REMAP)}
+        found = self.kernel.of("nvidia_xid", where=lambda s: number(s) in stay, lasting=True)
+        found += self.kernel.of("nvidia_xid", where=lambda s: number(s) in numbers and number(s) not in stay)
         if any(n in OFF_BUS for n in numbers):
             found += self.kernel.of("nvrm_off_bus", lasting=True)
         found = tuple(replace(w, ours=self._is_ours(w.sign)) for w in found)
