@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -293,10 +293,15 @@ def empty_folder(wanted: Path | None) -> Path:
 def _all(driver: Driver, chosen: Sequence[Scenario], threads: int) -> list[Outcome]:
     numbers: Mapping[str, int] = {s.name: n for n, s in enumerate(chosen, start=1)}
     outcomes = []
-    with ThreadPoolExecutor(threads) as pool:
-        for outcome in pool.map(lambda s: driver.run(s, numbers[s.name]), longest_first(chosen)):
-            print(show(outcome), flush=True)
-            outcomes.append(outcome)
+
+    def run(scenarios: Iterable[Scenario], at_once: int) -> None:
+        with ThreadPoolExecutor(at_once) as pool:
+            for outcome in pool.map(lambda s: driver.run(s, numbers[s.name]), scenarios):
+                print(show(outcome), flush=True)
+                outcomes.append(outcome)
+
+    run(longest_first([s for s in chosen if not s.alone]), threads)
+    run([s for s in chosen if s.alone], 1)
     return outcomes
 
 

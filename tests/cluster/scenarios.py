@@ -67,6 +67,7 @@ class Scenario:
     lock: tuple[str, ...] = ()
     meet: str = ""
     attempts: int = 1
+    alone: bool = False
     actions: tuple[Action, ...] = ()
 
 

@@ -78,6 +78,12 @@ def test_nodes_that_are_named_are_locked() -> None:
                 assert node in scenario.lock, scenario.name
 
 
+def test_a_scenario_that_touches_the_controller_runs_alone() -> None:
+    for scenario in load():
+        if any(action.on in ("ctl", "dbd", "db") for action in scenario.actions):
+            assert scenario.alone, scenario.name
+
+
 def test_meeting_scenarios_come_together() -> None:
     every = load()
     assert {s.name for s in choose(every, only=["node_fail_requeue"])} > {"node_fail"}
