@@ -36,31 +36,33 @@ def clock(seconds: float) -> str:
     return (START + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def manifest(version: str = "24.11.5") -> str:
-    """How to read the case."""
-    return f'slurm = "{version}"\nutc_offset = "+00:00"\nboot_epoch = {BOOT}\n'
+def manifest(version: str = "24.11.5", *, offset: bool = True, boot: bool = True) -> str:
+    """How to read the case; without `offset` times of Slurm, without `boot` those of the kernel are no epochs."""
+    zone = 'utc_offset = "+00:00"\n' if offset else ""
+    return f'slurm = "{version}"\n{zone}' + (f"boot_epoch = {BOOT}\n" if boot else "")
 
 
 def job(
     state: str, exit_code: str, *, start: int | None = 0, end: int = 100, nodes: str = "c1", count: int = 1,
     id: str = "77", shown: str = "", name: str = "wrap", reason: str = "None", stdout: str = "", limit: str = "",
+    submit_line: str = "",
 ) -> str:  # fmt: skip
-    """A job line of sacct -P. `start` None: it never started."""
+    """A job line of sacct -P. `start` None: it never started; `limit` in minutes."""
     begun = "Unknown" if start is None else clock(start)
     return (
         f"{id}|{shown or id}|{name}|user1|1001|acc|main|normal|{state}|{exit_code}|0:0|{clock(-10)}|{begun}|{clock(end)}|"
-        f"{end - (start or 0)}|{limit or 'UNLIMITED'}|{reason}|{count}|{nodes}|||100M||0|/shared|{stdout}|"
+        f"{end - (start or 0)}|{limit or 'UNLIMITED'}|{reason}|{count}|{nodes}|||100M||0|/shared|{stdout}|{submit_line}"
     )
 
 
 def step(
     name: str, state: str = "COMPLETED", exit_code: str = "0:0", *, start: int = 0, end: int = 100, id: str = "77",
-    shown: str = "",
+    shown: str = "", nodes: str = "c1", count: int = 1, tasks: int = 1,
 ) -> str:  # fmt: skip
     """A step line of sacct -P."""
     return (
         f"{id}.{name}|{shown or id}.{name}|x|||acc|||{state}|{exit_code}||{clock(start)}|{clock(start)}|{clock(end)}|"
-        f"{end - start}|||1|c1||1||4564K||||"
+        f"{end - start}|||{count}|{nodes}||{tasks}||4564K||||"
     )
 
 
@@ -69,29 +71,31 @@ def sacct(*rows: str) -> str:
     return "\n".join((HEAD, *rows)) + "\n"
 
 
-def hook(raw: int, *, start: int = 0, end: int = 100) -> str:
+def hook(raw: int, *, start: int = 0, end: int = 100, id: str = "77", nodes: str = "c1") -> str:
     """The environment of EpilogSlurmctld; `raw` is the wait status of the script."""
     values = {
         "SLURM_CLUSTER_NAME": "mini",
-        "SLURM_JOB_ID": "77",
+        "SLURM_JOB_ID": id,
         "SLURM_JOB_EXIT_CODE": str(raw),
         "SLURM_JOB_EXIT_CODE2": f"{raw >> 8}:{raw & 127}",
         "SLURM_JOB_START_TIME": str(int(EPOCH + start)),
         "SLURM_JOB_END_TIME": str(int(EPOCH + end)),
         "SLURM_JOB_UID": "1001",
         "SLURM_JOB_USER": "user1",
-        "SLURM_JOB_NODELIST": "c1",
+        "SLURM_JOB_NODELIST": nodes,
         "SLURM_JOB_PARTITION": "main",
         "SLURM_SCRIPT_CONTEXT": "epilog_slurmctld",
     }
     return "".join(f"{key}={value}\n" for key, value in values.items())
 
 
-def controller(end: str = "WEXITSTATUS 1", extra: Iterable[tuple[int, str]] = (), *, at: int = 100) -> str:
+def controller(
+    end: str = "WEXITSTATUS 1", extra: Iterable[tuple[int, str]] = (), *, start: int = 0, at: int = 100
+) -> str:
     """slurmctld's log of the job; `extra` holds further lines as (second, text)."""
     lines = [
         (-10, "_slurm_rpc_submit_batch_job: JobId=77 InitPrio=1 usec=667"),
-        (0, "sched: Allocate JobId=77 NodeList=c1 #CPUs=1 Partition=main"),
+        (start, "sched: Allocate JobId=77 NodeList=c1 #CPUs=1 Partition=main"),
         (at, f"_job_complete: JobId=77 {end}"),
         (at, "_job_complete: JobId=77 done"),
         *extra,
@@ -99,10 +103,12 @@ def controller(end: str = "WEXITSTATUS 1", extra: Iterable[tuple[int, str]] = ()
     return "".join(f"[{clock(s)}.{100 + i}] {text}\n" for i, (s, text) in enumerate(sorted(lines, key=lambda x: x[0])))
 
 
-def task_exit(seconds: float, rank: int, status: int, *, step: str = "0", node: str = "c1", pid: int = 0) -> str:
+def task_exit(
+    seconds: float, rank: int, status: int, *, step: str = "0", node: str = "c1", pid: int = 0, job: str = "77"
+) -> str:
     """A line of the SPANK plugin: raw wait status of one task."""
     return (
-        f"{EPOCH + seconds:.3f} node={node} stepd=500 task_exit job=77 step={step} rank={rank} local={rank} "
+        f"{EPOCH + seconds:.3f} node={node} stepd=500 task_exit job={job} step={step} rank={rank} local={rank} "
         f"pid={pid or 900 + rank} status=0x{status:04x} exit={status >> 8} signal={status & 127} core=0\n"
     )
 
@@ -112,9 +118,13 @@ def kernel(seconds: float, text: str) -> str:
     return f"[{EPOCH + seconds - BOOT:12.6f}] {text}\n"
 
 
-def memcg_kill(seconds: float, *, job: str = "77", step: str = "step_0", comm: str = "python3", uid: int = 1001) -> str:
-    """The kernel kills at the memory limit of `job`."""
-    path = f"/slurm/uid_{uid}/job_{job}"
+def memcg_kill(
+    seconds: float, *, job: str = "77", step: str = "step_0", comm: str = "python3", uid: int = 1001, pid: int = 4242,
+    cgroup: str = "",
+) -> str:  # fmt: skip
+    """The kernel kills at the memory limit of `job`, or of another `cgroup`."""
+    path = cgroup or f"/slurm/uid_{uid}/job_{job}"
+    victim = cgroup or f"{path}/{step}/task_0"
     return (
         kernel(seconds, f"{comm} invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0")
         + kernel(seconds, "memory: usage 102400kB, limit 102400kB, failcnt 0")
@@ -122,13 +132,44 @@ def memcg_kill(seconds: float, *, job: str = "77", step: str = "step_0", comm: s
         + kernel(
             seconds,
             "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,"
-            f"oom_memcg={path},task_memcg={path}/{step}/task_0,task={comm},pid=4242,uid={uid}",
+            f"oom_memcg={path},task_memcg={victim},task={comm},pid={pid},uid={uid}",
         )
+        + kernel(seconds, f"Memory cgroup out of memory: {_killed(comm, pid, uid)}")
+    )
+
+
+def node_kill(seconds: float, cgroup: str, *, comm: str = "python3", uid: int = 1001, pid: int = 4242) -> str:
+    """The kernel kills a process that lives in `cgroup`, because the node's memory ran out."""
+    return (
+        kernel(seconds, f"{comm} invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0")
         + kernel(
             seconds,
-            f"Memory cgroup out of memory: Killed process 4242 ({comm}) total-vm:200000kB, anon-rss:97000kB, "
-            f"file-rss:100kB, shmem-rss:0kB, UID:{uid} pgtables:300kB oom_score_adj:0",
+            "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,"
+            f"task_memcg={cgroup},task={comm},pid={pid},uid={uid}",
         )
+        + kernel(seconds, f"Out of memory: {_killed(comm, pid, uid)}")
+    )
+
+
+def _killed(comm: str, pid: int, uid: int) -> str:
+    return (
+        f"Killed process {pid} ({comm}) total-vm:200000kB, anon-rss:97000kB, file-rss:100kB, shmem-rss:0kB, "
+        f"UID:{uid} pgtables:300kB oom_score_adj:0"
+    )
+
+
+def job_view(state: str, exit_code: str, *, end: str = clock(100), more: str = "") -> str:
+    """`scontrol show job` of the job, as Slurm 24.11 prints it."""
+    return (
+        "JobId=77 JobName=wrap\n   UserId=user1(1001) GroupId=user1(1001) MCS_label=N/A\n"
+        "   Priority=1 Nice=0 Account=acc QOS=normal\n"
+        f"   JobState={state} Dependency=(null)\n"
+        f"   Requeue=1 Restarts=0 BatchFlag=1 Reboot=0 ExitCode={exit_code}\n"
+        "   RunTime=00:01:40 TimeLimit=00:01:00 TimeMin=N/A\n"
+        f"   SubmitTime={clock(-10)} EligibleTime={clock(-10)}\n"
+        f"   StartTime={clock(0)} EndTime={end} Deadline=N/A\n"
+        "   Partition=main AllocNode:Sid=c0:1\n   NodeList=c1\n"
+        "   NumNodes=1 NumCPUs=1 NumTasks=1 CPUs/Task=1 ReqB:S:C:T=0:0:*:*\n" + more
     )
 
 

@@ -18,6 +18,7 @@ from tests.reasoning.build import (
     failed,
     hook,
     job,
+    job_view,
     kernel,
     manifest,
     sacct,
@@ -213,26 +214,13 @@ def test_lost_gpu_in_the_hour_that_daylight_saving_time_gives_back() -> None:
 # ------------------------------------------------------------------------------------------------ standard error of its own
 
 
-def view(state: str, exit_code: str, *, end: str = clock(100), more: str = "") -> str:
-    """`scontrol show job` of the job, as Slurm 24.11 prints it."""
-    return (
-        "JobId=77 JobName=wrap\n   UserId=user1(1001) GroupId=user1(1001) MCS_label=N/A\n"
-        "   Priority=1 Nice=0 Account=acc QOS=normal\n"
-        f"   JobState={state} Dependency=(null)\n"
-        f"   Requeue=1 Restarts=0 BatchFlag=1 Reboot=0 ExitCode={exit_code}\n"
-        "   RunTime=00:01:40 TimeLimit=00:01:00 TimeMin=N/A\n"
-        f"   SubmitTime={clock(-10)} EligibleTime={clock(-10)}\n"
-        f"   StartTime={clock(0)} EndTime={end} Deadline=N/A\n"
-        "   Partition=main AllocNode:Sid=c0:1\n   NodeList=c1\n"
-        "   NumNodes=1 NumCPUs=1 NumTasks=1 CPUs/Task=1 ReqB:S:C:T=0:0:*:*\n" + more
-    )
-
-
 PATHS = "   WorkDir=/shared\n   StdErr=/shared/{}\n   StdIn=/dev/null\n   StdOut=/shared/job.out\n"
 
 
 def test_standard_error_that_was_not_read() -> None:
-    more = {"scontrol_show_job_final.txt": view("FAILED Reason=NonZeroExitCode", "1:0", more=PATHS.format("77.err"))}
+    more = {
+        "scontrol_show_job_final.txt": job_view("FAILED Reason=NonZeroExitCode", "1:0", more=PATHS.format("77.err"))
+    }
     answer = told(failed("epoch 1\nepoch 2\n", more=more))
     assert answer.cause == "app_error"
     assert not confirmed(answer)
@@ -246,7 +234,7 @@ def test_standard_error_that_was_not_read() -> None:
 )
 def test_standard_error_that_was_read(named: str, files: dict[str, str]) -> None:
     paths = PATHS.format(named) if named else PATHS.replace("/shared/{}", "")
-    more = {"scontrol_show_job_final.txt": view("FAILED Reason=NonZeroExitCode", "1:0", more=paths), **files}
+    more = {"scontrol_show_job_final.txt": job_view("FAILED Reason=NonZeroExitCode", "1:0", more=paths), **files}
     assert confirmed(told(failed("epoch 1\n" if files else KEY_ERROR, more=more))) == {"app_error"}
 
 
@@ -264,7 +252,7 @@ def test_standard_error_that_was_read(named: str, files: dict[str, str]) -> None
     ],
 )
 def test_controllers_view_alone(state: str, exit_code: str, cause: str, owner: Owner) -> None:
-    answer = told({"manifest.toml": manifest(), "scontrol_show_job.txt": view(state, exit_code)})
+    answer = told({"manifest.toml": manifest(), "scontrol_show_job.txt": job_view(state, exit_code)})
     assert (answer.cause, answer.owner) == (cause, owner)
     assert answer.job.state == state.split()[0]
     assert answer.job.nodes == ("c1",)
@@ -273,20 +261,20 @@ def test_controllers_view_alone(state: str, exit_code: str, cause: str, owner: O
 
 def test_exit_code_of_the_controller_is_uncut() -> None:
     answer = told(
-        {"manifest.toml": manifest(), "scontrol_show_job.txt": view("FAILED Reason=NonZeroExitCode", "137:0")}
+        {"manifest.toml": manifest(), "scontrol_show_job.txt": job_view("FAILED Reason=NonZeroExitCode", "137:0")}
     )
     assert answer.job.exit.code == 137
 
 
 @pytest.mark.parametrize("state", ["RUNNING Reason=None", "COMPLETING Reason=None"])
 def test_controllers_view_of_a_job_that_has_not_ended(state: str) -> None:
-    answer = told({"manifest.toml": manifest(), "scontrol_show_job.txt": view(state, "0:0", end=clock(60))})
+    answer = told({"manifest.toml": manifest(), "scontrol_show_job.txt": job_view(state, "0:0", end=clock(60))})
     assert answer.strength is None
     assert answer.job.exit.code is None
 
 
 def test_final_record_of_accounting_outdoes_the_controllers_view() -> None:
-    more = {"scontrol_show_job.txt": view("COMPLETED Reason=None", "0:0")}
+    more = {"scontrol_show_job.txt": job_view("COMPLETED Reason=None", "0:0")}
     answer = told(failed(KEY_ERROR, more=more))
     assert answer.cause == "app_error"
     assert "no_failure" not in confirmed(answer)
@@ -297,7 +285,7 @@ def test_controllers_view_ends_a_job_that_accounting_still_calls_running() -> No
         {
             "manifest.toml": manifest(),
             "sacct.psv": sacct(job("RUNNING", "0:0")),
-            "scontrol_show_job.txt": view("TIMEOUT Reason=TimeLimit", "0:0"),
+            "scontrol_show_job.txt": job_view("TIMEOUT Reason=TimeLimit", "0:0"),
         }
     )
     assert answer.cause == "time_limit"
