@@ -25,6 +25,8 @@ SHELL_LINES = (
 )  # fmt: skip
 """Families in which a shell or launcher says that a process below it died of a signal."""
 TEARDOWN = (signals.SIGTERM, signals.SIGKILL)
+UNCUT = ("sacct_json", "scontrol_job")
+"""Sources that print exit codes of 128 and more as they are, whatever the version."""
 NO_EXIT = ("NODE_FAIL", "BOOT_FAIL", "DEADLINE", "REQUEUED")
 """States whose exit code (1:0, 0:1, 0:0 by version and witness) Slurm made up: no program ended with it."""
 
@@ -105,8 +107,9 @@ class Exits:
         return (shown.code, shown.code + SHELL_BASE) if shown and not shown.signal else ()
 
     def _shown(self) -> ShownExit | None:
-        text = [r for r in self.accounting.records if r.cite.source != "sacct_json" and r.exit is not None]
-        record = next(iter(text), None) or next((r for r in self.accounting.records if r.exit is not None), None)
+        records = [r for r in self.accounting.records if r.exit is not None and r.cite.source != "scontrol_job"]
+        text = [r for r in records if r.cite.source != "sacct_json"]
+        record = next(iter(text), None) or next(iter(records), None)
         return record.exit if record else None
 
     def _exact(self) -> list[tuple[int, int, int | None, bool | None, Cite]]:
@@ -130,7 +133,7 @@ class Exits:
             elif term and term.isascii() and term.isdigit() and 0 < int(term) < 65:
                 found.append((0, int(term), None, None, sign.cite))
         for record in self.accounting.records:
-            if record.exit is not None and record.cite.source == "sacct_json" and not (quiet and record.exit.code == 0):
+            if record.exit is not None and record.cite.source in UNCUT and not (quiet and record.exit.code == 0):
                 found.append((record.exit.code, record.exit.signal, None, None, record.cite))
         if quiet:
             found += self._batch_ends()
@@ -244,8 +247,9 @@ class Exits:
         number = death.signal
         codes = set(self.possible_codes)
         if number is None:
-            return death.code in codes
-        if info.signal == number or SHELL_BASE + number in codes:
+            if death.code in codes:
+                return True
+        elif info.signal == number or SHELL_BASE + number in codes:
             return True
         failed = bool(info.signal) or any(codes)
         if failed and death.step is not None and death.step == self.last_step:

@@ -31,6 +31,8 @@ class Ranks:
     def _deaths(self) -> tuple[Death, ...]:
         """Deaths of tasks of the last failing step, witnessed by their status or by srun."""
         found = [d for d in self.exits.deaths if d.witness in ("status", "slurm") and d.step not in ("batch", "extern")]
+        if self.accounting.steps_known and not self.accounting.app_steps():
+            return ()  # the job had no step of its own: such lines are of another job's log
         steps = [d.step for d in found if d.step is not None]
         last = max(steps, key=_number, default=None)
         return tuple(d for d in found if d.step in (last, None))
@@ -66,6 +68,8 @@ class Ranks:
         ranked = [d for d in self.failed if d.ranks]
         if not ranked or not self._witnesses_agree(ranked[0]):
             return None
+        if self.exits.job_exit[1] is not None and not self.exits.fits_end(ranked[0]):
+            return None  # the job outlived it, or the line is of another job's log
         first = ranked[0]
         if any(other.ranks != first.ranks and _same_time(first, other) for other in ranked[1:]):
             return None
@@ -106,7 +110,9 @@ class Ranks:
                     numbers[0], killed[0].node, killed[0].at, "killed by the OOM killer", killed[0].cite
                 )
         blamed = [s for s in self.exits.signs("srun_task_oom") if s.fields.get("tasks")]
-        if len(blamed) == 1 and not self.failed and not killed:
+        recorded = any(s.state == "OUT_OF_MEMORY" for s in self.accounting.app_steps())
+        own = recorded or not self.accounting.steps_known  # else the line is of another job's log
+        if len(blamed) == 1 and own and not self.failed and not killed:
             numbers = _numbers(blamed[0].fields["tasks"])
             if len(numbers) == 1:
                 node = blamed[0].fields.get("node") or blamed[0].node
