@@ -111,6 +111,13 @@ class Accounting:
         """Steps started by srun (0, 1, ...): not batch, not extern."""
         return tuple(s for s in self.steps if s.step and s.step[:1].isdigit())
 
+    @property
+    def last_app_step(self) -> str | None:
+        """The name of the srun step started last, None if there is none."""
+        steps = self.app_steps()
+        last = max(steps, key=lambda s: (s.start.lo if s.start else 0.0, _step_order(s.step or "")), default=None)
+        return last.step if last is not None else None
+
     def step(self, name: str) -> StepRecord | None:
         """The line of one step."""
         return next((s for s in self.steps if s.step == name), None)

@@ -106,10 +106,11 @@ class Cancel:
         if job_lines:
             return true(says, job_lines)
         teardown = self.log.of("srun_terminating", "slurm_task_failure", "mpi_abort")
-        if lines and not teardown and not self.ranks.failed:
+        final = self.accounting.final is not None
+        if lines and not teardown and not self.ranks.failed and (self._ended_by_signal or not final):
             return true(says, lines)
         if lines:
-            return false(says, "srun tore the step down after a task had failed", [*teardown[:1], *lines[:1]])
+            return false(says, "srun tore the step down, or the job ended by itself", [*teardown[:1], *lines[:1]])
         return self.log.has(says, "slurm_cancelled", "slurm_cancelled_signal")
 
     @cached_property

@@ -252,20 +252,26 @@ class Exits:
         elif info.signal == number or SHELL_BASE + number in codes:
             return True
         failed = bool(info.signal) or any(codes)
-        if failed and death.step is not None and death.step == self.last_step:
+        if failed and self._in_last_step(death):
             return True
         torn = bool(self.log.of("srun_terminating", "srun_force_terminated", "slurm_task_failure"))
         by_kill = info.signal in TEARDOWN or bool({SHELL_BASE + n for n in TEARDOWN} & codes)
         return torn and by_kill
 
+    def _in_last_step(self, death: Death) -> bool:
+        """Whether the death is of the step started last, and nobody cancelled that step on purpose."""
+        steps = self.accounting.app_steps()
+        if death.step is None:
+            return death.witness == "slurm" and len(steps) == 1
+        record = self.accounting.step(death.step)
+        return death.step == self.last_step and not (record is not None and record.cancelled_by)
+
     @cached_property
     def last_step(self) -> str | None:
         """The step started last, of those that srun started."""
-        steps = self.accounting.app_steps()
-        if not steps:
-            named = [d.step for d in self.deaths if d.step and d.step[:1].isdigit()]
-            return max(named, key=lambda s: int(s[:9]) if s.isdigit() else 0, default=None)
-        return max(steps, key=lambda s: (s.start.lo if s.start else 0.0, int((s.step or "0")[:9] or 0))).step
+        named = [d.step for d in self.deaths if d.step and d.step[:1].isdigit()]
+        known = self.accounting.last_app_step
+        return known or max(named, key=lambda s: int(s[:9]) if s.isdigit() else 0, default=None)
 
     # ------------------------------------------------------------------------------------------ facts
 

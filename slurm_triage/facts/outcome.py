@@ -11,7 +11,7 @@ from slurm_triage.facts.log import Log
 from slurm_triage.facts.memory import Memory
 from slurm_triage.facts.node import NodeFacts
 from slurm_triage.facts.scheduling import Scheduling
-from slurm_triage.model import Fact
+from slurm_triage.model import Fact, StepRecord
 
 
 class Outcome:
@@ -50,11 +50,16 @@ class Outcome:
         bad = [
             s.cite
             for s in self.accounting.steps
-            if s.state not in (None, "COMPLETED") or (s.exit is not None and (s.exit.code or s.exit.signal))
+            if not self._stopped_helper(s)
+            and (s.state not in (None, "COMPLETED") or (s.exit is not None and (s.exit.code or s.exit.signal)))
         ]
         if bad:
             return false(says, "a step did not", bad)
         return true(says, [s.cite for s in self.accounting.steps[:2]])
+
+    def _stopped_helper(self, step: StepRecord) -> bool:
+        """A step that somebody cancelled while others came after it: servers and monitors are stopped that way."""
+        return bool(step.cancelled_by) and step.step != self.accounting.last_app_step
 
     @cached_property
     def nothing_hidden(self) -> Fact:

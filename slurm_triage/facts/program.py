@@ -179,6 +179,8 @@ class Program:
         says = "the end itself was SIGKILL or SIGTERM"
         kill = (signals.SIGKILL, signals.SIGTERM)
         info, cite = self.exits.job_exit
+        if self.killed_first.holds:
+            return true(says, self.killed_first.cites)
         if info.signal in kill and cite is not None:
             return true(says, [cite])
         codes = {code - 128 for code in self.exits.possible_codes} & set(kill)

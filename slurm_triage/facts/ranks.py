@@ -86,7 +86,7 @@ class Ranks:
         if first.witness != "status":
             return True
         mine = set(_numbers(first.ranks or ""))
-        said = [d for d in self._by_srun if d.signal not in ECHO]
+        said = [d for d in self._by_srun if first.signal in ECHO or d.signal not in ECHO]
         if said and mine.isdisjoint(_numbers(said[0].ranks or "")):
             return False
         step = self.accounting.step(first.step or "")
@@ -110,6 +110,7 @@ class Ranks:
                     numbers[0], killed[0].node, killed[0].at, "killed by the OOM killer", killed[0].cite
                 )
         blamed = [s for s in self.exits.signs("srun_task_oom") if s.fields.get("tasks")]
+        blamed = [s for s in blamed if self.exits.place.on_our_node(s) is not False]
         recorded = any(s.state == "OUT_OF_MEMORY" for s in self.accounting.app_steps())
         own = recorded or not self.accounting.steps_known  # else the line is of another job's log
         if len(blamed) == 1 and own and not self.failed and not killed:

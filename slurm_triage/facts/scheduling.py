@@ -109,7 +109,7 @@ class Scheduling:
         printed = self.log.of("slurm_time_limit")
         of_step = [s for s in printed if s.fields.get("kind", "").upper() == "STEP"]
         cites += self.log.of("ctld_time_limit")
-        last = [s for s in of_step if s.step is None or s.step == self._last_step]
+        last = [s for s in of_step if s.step is None or s.step == self.accounting.last_app_step]
         if cites or (printed and self.accounting.final is None):
             return true(says, [*cites, *printed])
         if last and self.accounting.final is not None and not self._ended_by_itself:
@@ -118,11 +118,6 @@ class Scheduling:
         if final is not None:
             return false(says, f"accounting says {final.state}", [final])
         return unknown(says, "the final state was not seen", self.accounting.how)
-
-    @property
-    def _last_step(self) -> str | None:
-        steps = self.accounting.app_steps()
-        return max(steps, key=lambda s: s.start.lo if s.start else 0.0).step if steps else None
 
     @property
     def _ended_by_itself(self) -> bool:
@@ -146,7 +141,7 @@ class Scheduling:
         cites: list[Cite | Sign] = [
             c for w, c in self.accounting.states() if w in ("REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
         ]
-        cites += self.log.of("slurm_requeue", "ctld_requeue_user", "requeue_handler")
+        cites += self.log.of("slurm_requeue", "ctld_requeue_user")
         if cites:
             return true(says, cites)
         final = self.accounting.final

@@ -32,6 +32,13 @@ ECHO_TYPES = frozenset({
 })  # fmt: skip
 """Python exceptions with which a process reports that another one ended."""
 
+LOGIC = frozenset({
+    "KeyError", "IndexError", "TypeError", "NameError", "AttributeError", "ImportError", "ModuleNotFoundError",
+    "SyntaxError", "IndentationError", "ZeroDivisionError", "UnboundLocalError", "AssertionError",
+    "NotImplementedError",
+})  # fmt: skip
+"""Exceptions that no pause, signal or lost peer brings about."""
+
 ERRORS = ("python_exception", "cpp_exception", "fortran_runtime", "runtime_panic", "assertion_failed", "glibc_abort")
 """Families with which any program names its error, whatever it is."""
 
@@ -156,6 +163,15 @@ class Telling:
         if self.log.read:
             return true(says, self.log.ends[:1])
         return unknown(says, self.log.unread, self.log.how)
+
+    @cached_property
+    def error_of_logic(self) -> Fact:
+        """The last exception is one that only the program's own code can bring about (KeyError, TypeError, ...)."""
+        says = "the last exception is an error in the program's own logic"
+        last = self.log.of("python_exception")[-1:]
+        if last and last[0].fields.get("type", "").rsplit(".", 1)[-1] in LOGIC:
+            return true(says, last)
+        return unknown(says, "no such exception was seen", self.log.how)
 
     @cached_property
     def survived(self) -> Fact:

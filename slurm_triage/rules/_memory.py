@@ -16,9 +16,10 @@ OOM_ECHOES = (
 """What an OOM kill looks like from elsewhere: SIGKILL, exit 1 of srun, a torn-down step, broken peers."""
 
 
-def first_kill(job: Job) -> Stamp | None:
-    """When the first process of the job was OOM-killed, None if not known."""
-    stamps = [k.at for k in job.memory.kills if k.at is not None]
+def first_kill(job: Job, *constraints: str) -> Stamp | None:
+    """When the first process of the job was OOM-killed (for one of these reasons, if named); None if not known."""
+    kills = [k for k in job.memory.kills if not constraints or k.constraint in constraints] or job.memory.kills
+    stamps = [k.at for k in kills if k.at is not None]
     return min(stamps, key=lambda s: s.lo) if stamps else None
 
 

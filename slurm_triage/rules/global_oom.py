@@ -32,7 +32,7 @@ def global_oom(job: Job) -> Said:
     innocent = memory.other_user_filled_node.holds
     below = memory.killed_below_limit.holds and memory.peak is not None and memory.limit is not None
     far_below = below and (memory.peak or 0) < 0.8 * (memory.limit or 0)
-    yield when(first_kill(job))
+    yield when(first_kill(job, "NONE"))
     use = f"it held {size(memory.peak)} of its own {size(memory.limit)}"
     if innocent:
         yield owner(Owner.ADMIN)

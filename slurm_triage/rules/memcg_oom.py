@@ -29,7 +29,7 @@ def memcg_oom(job: Job) -> Said:
     yield refute(job.memory.elsewhere_only)
     yield refute(job.memory.killed_below_limit)
     yield owner(Owner.USER)
-    yield when(first_kill(job))
+    yield when(first_kill(job, "MEMCG"))
     sure = "reached its memory limit" if job.memory.own_limit_hit.holds else "very likely reached a memory limit"
     yield summary(f"The job {sure} and {victim(job)} was killed for it ({use_and_limit(job)}).")
     yield from own_limit_advice(job)

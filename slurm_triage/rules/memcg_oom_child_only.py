@@ -30,7 +30,7 @@ def memcg_oom_child_only(job: Job) -> Said:
     yield refute(job.memory.elsewhere_only)
     yield refute(job.memory.killed_below_limit)
     yield owner(Owner.USER)
-    yield when(first_kill(job))
+    yield when(first_kill(job, "MEMCG"))
     yield summary(
         f"{victim(job)} was killed at the memory limit ({use_and_limit(job)}), but the job went on: "
         "its results may be incomplete."

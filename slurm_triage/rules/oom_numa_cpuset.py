@@ -22,7 +22,7 @@ def oom_numa_cpuset(job: Job) -> Said:
     yield require(job.memory.oom_killed)
     yield confirm(job.memory.numa_or_cpuset)
     yield owner(Owner.ADMIN)
-    yield when(first_kill(job))
+    yield when(first_kill(job, "CPUSET", "MEMORY_POLICY"))
     kinds = sorted({k.constraint for k in job.memory.kills if k.constraint in ("CPUSET", "MEMORY_POLICY")})
     what = "CONSTRAINT_" + " and CONSTRAINT_".join(kinds) if kinds else "a NUMA or cpuset constraint"
     yield summary(

@@ -4,7 +4,7 @@ from slurm_triage.facts import Job
 from slurm_triage.facts._logic import all_of
 from slurm_triage.facts.numbers import span
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, owner, require, rule, summary, support
+from slurm_triage.rules import Said, action, owner, refute, require, rule, summary, support
 
 
 @rule("preempt_suspend", supersedes=("app_error", "hang_until_time_limit"))
@@ -23,6 +23,7 @@ def preempt_suspend(job: Job) -> Said:
     scheduling = job.scheduling
     yield require(all_of("it was suspended and failed", scheduling.suspended, job.program.failed_by_itself))
     yield support(scheduling.failed_right_after_pause)
+    yield refute(job.telling.error_of_logic)
     yield owner(Owner.SCHEDULER)
     pause = job.accounting.first(lambda r: r.suspended)
     yield summary(f"The job was suspended for {span(pause)} and failed by itself after that.")
