@@ -53,8 +53,8 @@ def timeline(job: Job) -> tuple[Moment, ...]:
     found += [(1, m) for m in _ends(job.exits.tasks)]
     if record is not None and attempt.end is not None:
         found.append((0, Moment(attempt.end, f"ended: {record.state or 'state unknown'}", record.cite)))
-    kept = sorted(found, key=lambda item: item[0])[:MOST]
-    return tuple(m for _, m in sorted(kept, key=lambda item: _when(item[1].at)))
+    kept = sorted(enumerate(found), key=lambda item: item[1][0])[:MOST]
+    return tuple(moment for _, (_, moment) in sorted(kept, key=lambda item: (*_when(item[1][1].at), item[0])))
 
 
 def _says(sign: Sign) -> str:

@@ -32,6 +32,7 @@ def app_error(job: Job) -> Said:
         )
     )
     yield support(program.named_error)
+    yield support(program.kernel_fault(signals.SIGFPE))
     yield support(
         all_of(
             "it ended with an error and not by SIGKILL or SIGTERM",

@@ -57,7 +57,9 @@ def cancelled_by_user(job: Job) -> Said:
     never = " before it ever started" if job.attempt.started is False else ""
     whole = job.attempt.started is not False and cancel.by_state.holds  # scancel of a step kills at once
     end = after_term(job) if whole else ""
-    yield summary(f"{what} was cancelled or signalled with scancel{name} ({role}){never}{f'; {end}' if end else ''}.")
+    by_step = cancel.step_cancelled.holds and not cancel.request_logged.holds and not cancel.by_state.holds
+    how = "ended through Slurm (scancel of the step, or a signal to srun)" if by_step else "ended with scancel"
+    yield summary(f"{what} was {how}{name} ({role}){never}{f'; {end}' if end else ''}.")
     job_id = job.attempt.job_id or "JOBID"
     yield action(
         "If you did not do it: look for a workflow tool that calls scancel."

@@ -33,7 +33,8 @@ def global_oom(job: Job) -> Said:
     below = memory.killed_below_limit.holds and memory.peak is not None and memory.limit is not None
     far_below = below and (memory.peak or 0) < 0.8 * (memory.limit or 0)
     yield when(first_kill(job, "NONE"))
-    use = f"it held {size(memory.peak)} of its own {size(memory.limit)}"
+    known = memory.peak is not None
+    use = f"it held {size(memory.peak)} of its own {size(memory.limit)}" if known else f"own limit {size(memory.limit)}"
     if innocent:
         yield owner(Owner.ADMIN)
         yield summary(
