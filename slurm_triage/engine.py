@@ -31,6 +31,8 @@ from slurm_triage.nodeset import expand
 from slurm_triage.rules import all_rules, judge
 
 MOST_EVIDENCE = 12
+COVERAGE_PARTS = 16
+"""Up to so many parts each carries the coverage of the folder; with more only the top level does."""
 ALIVE = ("PENDING", "RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "STOPPED")
 """States of a job that may still end well."""
 LOOKALIKES = (
@@ -240,6 +242,8 @@ def join(diagnoses: Sequence[Diagnosis], coverage: Sequence[Coverage]) -> Diagno
     """
     if len(diagnoses) == 1:
         return diagnoses[0]
+    if len(diagnoses) > COVERAGE_PARTS:  # else each of a thousand tasks would list the files of all
+        diagnoses = [replace(d, coverage=()) for d in diagnoses]
     by_part: dict[str | None, list[Diagnosis]] = {}
     for diagnosis in diagnoses:
         by_part.setdefault(diagnosis.job.job_id, []).append(diagnosis)
@@ -247,11 +251,11 @@ def join(diagnoses: Sequence[Diagnosis], coverage: Sequence[Coverage]) -> Diagno
     bad = [d for d in tops if ended_badly(d)]
     if not _of_one_job(tops):
         newest = max(enumerate(bad or tops), key=lambda item: (_when(item[1]), item[0]))[1]
-        return replace(newest, parts=tuple(diagnoses))
+        return replace(newest, coverage=tuple(coverage), parts=tuple(diagnoses))
     if len({d.cause for d in bad}) > 1:
         return _mixed(tops, bad, diagnoses, coverage)
     top = bad[0] if bad else tops[-1]
-    return replace(top, parts=tuple(diagnoses))
+    return replace(top, coverage=tuple(coverage), parts=tuple(diagnoses))
 
 
 def _of_one_job(tops: Sequence[Diagnosis]) -> bool:
