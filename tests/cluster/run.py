@@ -1,6 +1,7 @@
 """Runs scenarios on the mini cluster, records each as an evidence folder, diagnoses it and checks the answer.
 
-The job's owner is asked too: `slurm-triage diagnose JOBID` on the login node, with what an ordinary user may read.
+On the login node somebody asks too, with what an ordinary user may read: `slurm-triage diagnose JOBID`. Mostly that is
+the job's owner.
 
 `python -m tests.cluster.run [--core] [--only NAME,...] [--out DIR]`; `--again DIR` diagnoses what an earlier run has
 recorded, without a cluster. Exit status: 0 every diagnosis is as expected, 1 one is not or a scenario could not be run,
@@ -29,7 +30,7 @@ from slurm_triage.engine import diagnose
 from slurm_triage.report.brief import brief
 from tests.cluster.machine import LIVE, Cluster, ClusterError, JobState
 from tests.cluster.record import Facts, collect, record_cluster, rows, survey, write
-from tests.cluster.scenarios import Action, Scenario, ScenarioError, choose, judge, judge_live, load
+from tests.cluster.scenarios import OWNER, Action, Scenario, ScenarioError, choose, judge, judge_live, judge_other, load
 
 PATIENCE = 420.0
 """Seconds that a scenario may take. The longest waits for a second attempt, which Slurm starts two minutes later."""
@@ -125,12 +126,12 @@ class Driver:
             'script=$SCRIPT; unset SCRIPT; printf %s "$script" | '
             f"sbatch --parsable -J {run.name} -o '{scenario.output}' {scenario.options}"
         )
-        answer = self.cluster.tell("login", line, user="user1", environment={"SCRIPT": script}).decode()
+        answer = self.cluster.tell("login", line, user=OWNER, environment={"SCRIPT": script}).decode()
         run.job = answer.strip().split(";")[0]
 
     def _client(self, run: Run) -> None:
         line = run.scenario.client.format(name=run.name) + " 2>&1"
-        status, out, _ = self.cluster.ask("login", line, user="user1")
+        status, out, _ = self.cluster.ask("login", line, user=OWNER)
         run.client = out + f"exit status {status}\n".encode()
         run.client_done = True
 
@@ -148,14 +149,16 @@ class Driver:
             run.kept[action.keep] = out
 
     def _live(self, run: Run) -> list[str]:
-        """What is wrong with the diagnosis that the job's owner gets on the login node, without any folder."""
+        """What is wrong with the diagnosis that a user gets on the login node, without any folder."""
+        asks = run.scenario.asks
         line = f"slurm-triage diagnose {run.job} --format json"
-        status, out, err = self.cluster.ask("login", line, user="user1")
+        status, out, err = self.cluster.ask("login", line, user=asks)
         if status:
-            return [f"live: exit status {status}: {err.decode('utf-8', 'replace').strip()[-500:]}"]
+            return [f"live, {asks}: exit status {status}: {err.decode('utf-8', 'replace').strip()[-500:]}"]
         (self.out / "live").mkdir(exist_ok=True)
         (self.out / "live" / f"{run.job}-{run.scenario.name}.json").write_bytes(out)
-        return [f"live: {text}" for text in judge_live(run.scenario.expect, json.loads(out))]
+        compare = judge_live if asks == OWNER else judge_other
+        return [f"live, {asks}: {text}" for text in compare(run.scenario.expect, json.loads(out))]
 
     # ------------------------------------------------------------------------------------------------ waiting
 

@@ -18,6 +18,10 @@ else:
 
 FILE = Path(__file__).with_name("scenarios.toml")
 WHEN = ("before", "pending", "running", "held", "ended")
+OWNER = "user1"
+"""Who submits all jobs."""
+USERS = (OWNER, "user2")
+"""The ordinary users of the mini cluster."""
 
 
 class ScenarioError(Exception):
@@ -42,7 +46,10 @@ class Action:
 
 @dataclass(frozen=True)
 class Expect:
-    """What must be said. `cite`: substrings of cited lines; `never`: causes that must not be confirmed."""
+    """What must be said. `cite`: substrings of cited lines; `never`: causes that must not be confirmed.
+
+    `unseen`, where somebody else than the owner asks: substrings of what the answer says that could not be looked at.
+    """
 
     cause: str
     owner: tuple[str, ...]
@@ -50,11 +57,15 @@ class Expect:
     strength: str | None = None
     cite: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One failure made on purpose. Either `script` (for sbatch with `options`) or `client` (a line of srun)."""
+    """One failure made on purpose. Either `script` (for sbatch with `options`) or `client` (a line of srun).
+
+    `asks` is who asks for the diagnosis on the login node; the job is always that of `OWNER`.
+    """
 
     name: str
     notes: str
@@ -68,6 +79,7 @@ class Scenario:
     meet: str = ""
     attempts: int = 1
     alone: bool = False
+    asks: str = OWNER
     actions: tuple[Action, ...] = ()
 
 
@@ -114,6 +126,10 @@ def _problems(scenario: Scenario) -> Sequence[str]:
             wrong.append(f"{owner} is no owner")
     if scenario.expect.strength not in (None, *(s.value for s in Strength)):
         wrong.append(f"{scenario.expect.strength} is no strength")
+    if scenario.asks not in USERS:
+        wrong.append(f"{scenario.asks} is no user who asks")
+    if bool(scenario.expect.unseen) != (scenario.asks != OWNER):
+        wrong.append("unseen is for a user who asks and is not the owner")
     for action in scenario.actions:
         if action.when not in WHEN:
             wrong.append(f"{action.when} is no state to wait for")
@@ -168,5 +184,23 @@ def judge_live(expect: Expect, document: Mapping[str, Any]) -> list[str]:
     for part in (document, *document["parts"]):
         for said in (part, *part["also"]):
             if said["cause"] in expect.never and said["strength"] == Strength.CONFIRMED.value:
+                wrong.append(f"{said['cause']} is confirmed")
+    return wrong
+
+
+def judge_other(expect: Expect, document: Mapping[str, Any]) -> list[str]:
+    """As `judge_live`, asked by somebody who may not read the job's files.
+
+    A modest answer is right: any cause, as long as it is not confirmed, and what decides has to be named as not seen.
+    """
+    wrong = []
+    unseen = [f"{c['file']}: {c['note']}" for c in document["coverage"] if c["kind"] is None]
+    for text in expect.unseen:
+        if not any(text in line for line in unseen):
+            wrong.append(f"nothing that could not be seen is said with {text!r}")
+    for part in (document, *document["parts"]):
+        for said in (part, *part["also"]):
+            right = said["cause"] in (expect.cause, *expect.accept)
+            if said["strength"] == Strength.CONFIRMED.value and not right:
                 wrong.append(f"{said['cause']} is confirmed")
     return wrong

@@ -13,7 +13,7 @@ from slurm_triage.engine import diagnose
 from slurm_triage.model import Diagnosis
 from tests.cluster.machine import ClusterError, streams
 from tests.cluster.record import kernel_lines, lines_of, names_job, rows, span
-from tests.cluster.scenarios import Expect, ScenarioError, choose, judge, judge_live, load
+from tests.cluster.scenarios import Expect, ScenarioError, choose, judge, judge_live, judge_other, load
 
 SACCT = (
     b"JobIDRaw|JobID|JobName|User|UID|State|ExitCode|Submit|Start|End|NodeList\n"
@@ -104,6 +104,8 @@ def test_meeting_scenarios_come_together() -> None:
             '[[scenario]]\nname = "a"\nnotes = ""\nscript = "x"\n[[scenario.action]]\nafter = 1\n',
             "either run or docker",
         ),
+        ('[[scenario]]\nname = "a"\nnotes = ""\nscript = "x"\nasks = "root"\n', "root is no user"),
+        ('[[scenario]]\nname = "a"\nnotes = ""\nscript = "x"\nasks = "user2"\n', "unseen is for a user"),
     ],
 )
 def test_a_misspelt_scenario_is_an_error(tmp_path: Path, text: str, why: str) -> None:
@@ -192,3 +194,26 @@ def test_the_answer_to_the_owner_is_compared_too() -> None:
     assert judge_live(expect(owner=["admin"]), said) == ["owner user, not admin"]
     assert judge_live(expect(never=("preempted",)), {**said, "also": also}) == ["preempted is confirmed"]
     assert judge_live(expect(never=("no_failure",)), said) == ["no_failure is confirmed"]
+
+
+def test_the_answer_to_somebody_else_has_to_be_modest_and_say_what_was_not_seen() -> None:
+    asked = expect("malloc_failure", unseen=("/shared/out/user1/", "Permission denied"))
+    seen = {"file": "sacct.psv", "kind": "sacct", "note": "/shared/out/user1/ Permission denied"}
+    output = {"file": "/shared/out/user1/1021.out", "kind": None, "note": "could not be read: Permission denied"}
+    said: dict[str, object] = {
+        "cause": "app_error",
+        "owner": "user",
+        "strength": "likely",
+        "also": [],
+        "parts": [],
+        "coverage": [seen, output],
+    }
+    assert judge_other(asked, said) == []
+    assert judge_other(asked, {**said, "cause": "malloc_failure", "strength": "confirmed"}) == []
+    assert judge_other(asked, {**said, "strength": "confirmed"}) == ["app_error is confirmed"]
+    also = [{"cause": "memcg_oom", "strength": "confirmed"}]
+    assert judge_other(asked, {**said, "also": also}) == ["memcg_oom is confirmed"]
+    assert judge_other(asked, {**said, "coverage": [seen]}) == [
+        "nothing that could not be seen is said with '/shared/out/user1/'",
+        "nothing that could not be seen is said with 'Permission denied'",
+    ]
