@@ -31,7 +31,7 @@ test: lint  ## lint, then all tests
 accuracy: venv-dev  ## score the diagnosis over the built-in corpora, or over CORPUS=DIR (LIST=1 shows every miss)
 	$(BIN)/python -m tests.accuracy $(if $(CORPUS),--corpus '$(CORPUS)') $(if $(LIST),--list)
 
-bench: venv-dev  ## time of a command, of each stage and of the history
+bench: venv-dev  ## time of a command, of each stage, of the history, and of a live diagnosis if the cluster runs
 	$(BIN)/python -m tests.bench
 
 cluster:  ## a real Slurm in containers, SLURM=24.11 (default), 22.05 or 26.05
