@@ -45,7 +45,7 @@ def timeline(job: Job) -> tuple[Moment, ...]:
         found.append((0, Moment(kill.at, f"kernel kills {_victim(kill)}", kill.cite)))
     seen: set[tuple[str, int]] = set()
     for event in attempt.events:
-        if isinstance(event, Sign) and event.id in SAID and event.at is not None:
+        if isinstance(event, Sign) and event.id in SAID and event.at is not None and job.place.ours(event):
             key = (event.id, int(event.at.lo))
             if key not in seen:
                 seen.add(key)

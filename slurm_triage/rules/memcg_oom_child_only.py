@@ -25,8 +25,8 @@ def memcg_oom_child_only(job: Job) -> Said:
         "a process was killed and the main one went on", job.memory.oom_killed, job.memory.program_went_on
     )
     yield require(survived)
-    yield confirm(job.memory.own_limit_hit)
-    yield support(job.memory.slurm_counted_kill)
+    yield confirm(all_of("it survived a kill at the job's own limit", survived, job.memory.own_limit_hit))
+    yield support(all_of("it survived a kill that Slurm counted", survived, job.memory.slurm_counted_kill))
     yield refute(job.memory.elsewhere_only)
     yield refute(job.memory.killed_below_limit)
     yield owner(Owner.USER)

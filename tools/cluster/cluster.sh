@@ -27,27 +27,40 @@ ready() {
     [ "$(printf '%s\n' "$states" | grep -c ' idle$')" = 10 ]
 }
 
-runs_version() {
-    [ -n "$(container ctl)" ] && [ "$(docker inspect -f '{{.Config.Image}}' "$(container ctl)")" = "$IMAGE" ]
+# The cluster that is there is this version's and this checkout's, and it runs. Else it goes: a new slurmctld on an old
+# database would give new jobs the ids of old ones.
+usable() {
+    found=$(docker inspect "$(container ctl)" -f \
+        '{{.State.Running}} {{.Config.Image}} {{index .Config.Labels "com.docker.compose.project.working_dir"}}')
+    [ "$found" = "true $IMAGE $PWD" ]
+}
+
+# A node that registers while slurmctld is still starting can stay unknown until it says something again.
+wake() {
+    for node in $(printf '%s\n' "$states" | sed -n '/ idle$/!s/ .*//p'); do
+        echo "cluster: $node is not idle after a minute, its container is started again"
+        docker restart --time 2 "$(container "$node")" >/dev/null 2>&1 || :
+    done
 }
 
 up() {
     need_docker
     tools/cluster/image.sh
-    if [ -n "$(container ctl)" ] && ! runs_version; then
-        echo 'cluster: another version runs, taking it down'
+    if [ -n "$(container ctl)" ] && ! usable; then
+        echo 'cluster: another cluster is there, taking it down'
         down
     fi
     said=$(compose up --detach 2>&1) || fail "the containers do not start: $said"
     echo 'cluster: waiting for ten idle nodes'
-    for _ in $(seq 120); do
+    for second in $(seq 180); do
         ready && break
+        [ "$second" != 60 ] || wake
         sleep 1
     done
     if ! ready; then
         logs >&2
         as user1 'sinfo -N -l; sinfo -R' >&2 || :
-        fail "not ready after two minutes, sinfo said: $states"
+        fail "not ready after three minutes, sinfo said: $states"
     fi
     if ! answer=$(as user1 'timeout 60 srun -N3 -n3 hostname' 2>&1); then
         logs >&2
