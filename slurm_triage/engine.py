@@ -19,6 +19,7 @@ from slurm_triage.model import (
     Coverage,
     Diagnosis,
     Event,
+    ExitInfo,
     JobIdentity,
     Missing,
     Owner,
@@ -304,6 +305,7 @@ def _mixed(
         array_task=None,
         het_offset=None,
         state=None,
+        exit=ExitInfo(meaning="each part has its own"),
     )
     first: dict[str, Diagnosis] = {}
     for diagnosis in bad:

@@ -24,7 +24,7 @@ def after_term(job: Job) -> str:
         return f"it died of SIGTERM ({limit} was not needed)"
     info = job.exits.job_exit[0]
     if info.code is not None and info.raw is not None:
-        return f"it handled the signal and ended with exit code {info.code}{later} ({limit})"
+        return f"it handled the signal and ended by itself with exit code {info.code}"
     return ""
 
 
