@@ -188,13 +188,7 @@ def _of_files(names: Sequence[str]) -> tuple[Study | None, int]:
     except OSError as error:
         _complain(f"{error.filename or 'a file'}: cannot be read: {error.strerror or error}.")
         return None, UNREADABLE
-    if not found.evidence_found:
-        _complain(
-            f"{', '.join(names)}: nothing in it was recognised as evidence. "
-            "The kinds that are understood are listed in docs/reference/evidence-folder.md."
-        )
-        return None, NO_EVIDENCE
-    return found, OK
+    return _with_evidence(found, f"{', '.join(names)}: nothing in it")
 
 
 def _of_folder(folder: Path) -> tuple[Study | None, int]:
@@ -204,13 +198,18 @@ def _of_folder(folder: Path) -> tuple[Study | None, int]:
     except OSError as error:
         _complain(f"{folder}: cannot be read: {error.strerror or error}. Name a folder that holds evidence files.")
         return None, UNREADABLE
-    if not found.evidence_found:
-        _complain(
-            f"{folder}: no file in it was recognised as evidence. "
-            "The kinds that are understood are listed in docs/reference/evidence-folder.md."
-        )
-        return None, NO_EVIDENCE
-    return found, OK
+    return _with_evidence(found, f"{folder}: no file in it")
+
+
+def _with_evidence(found: Study, nothing: str) -> tuple[Study | None, int]:
+    """The study, unless nothing was recognised: then a complaint that starts with `nothing`."""
+    if found.evidence_found:
+        return found, OK
+    _complain(
+        f"{nothing} was recognised as evidence. "
+        "The kinds that are understood are listed in docs/reference/evidence-folder.md."
+    )
+    return None, NO_EVIDENCE
 
 
 def _of_job(job: str, save: Path | None) -> tuple[Study | None, int]:

@@ -101,12 +101,12 @@ class Job:
     @cached_property
     def outcome(self) -> Outcome:
         """Whether a good state hides anything."""
-        return Outcome(self.accounting, self.memory, self.scheduling, self.cancel, self.node, self.log)
+        return Outcome(self.accounting, self.scheduling, self.cancel, self.log)
 
     @cached_property
     def telling(self) -> Telling:
         """Which of the errors in the job's output counts."""
-        return Telling(self.attempt, self.accounting, self.log, self.program)
+        return Telling(self.accounting, self.log, self.program)
 
     @cached_property
     def kernel(self) -> Kernel:
@@ -116,7 +116,7 @@ class Job:
     @cached_property
     def gpu(self) -> Gpu:
         """GPU errors: Xids, SXids, fabric."""
-        return Gpu(self.attempt, self.log, self.exits, self.telling, self.kernel)
+        return Gpu(self.log, self.exits, self.telling, self.kernel)
 
     @cached_property
     def host(self) -> HostHardware:
@@ -126,17 +126,17 @@ class Job:
     @cached_property
     def storage(self) -> Storage:
         """File systems: full, over quota, stale, gone."""
-        return Storage(self.attempt, self.log, self.telling, self.kernel)
+        return Storage(self.log, self.telling, self.kernel)
 
     @cached_property
     def network(self) -> Network:
         """Links, adapters and failed transfers."""
-        return Network(self.attempt, self.log, self.telling, self.kernel)
+        return Network(self.log, self.telling, self.kernel)
 
     @cached_property
     def distributed(self) -> Distributed:
         """What the ranks say of each other."""
-        return Distributed(self.attempt, self.log, self.exits, self.telling)
+        return Distributed(self.log, self.exits, self.telling)
 
     @cached_property
     def pods(self) -> Pods:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 
 from slurm_triage import signals
-from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import any_of, true, unknown
 from slurm_triage.facts.exits import Exits
 from slurm_triage.facts.log import Log
@@ -19,8 +18,7 @@ CRASH_WORDS = ("sigsegv_handler", "sigbus_text", "sigill_text", "python_fatal_si
 class Distributed:
     """What the ranks say of each other."""
 
-    def __init__(self, attempt: Attempt, log: Log, exits: Exits, telling: Telling) -> None:
-        self.attempt = attempt
+    def __init__(self, log: Log, exits: Exits, telling: Telling) -> None:
         self.log = log
         self.exits = exits
         self.telling = telling

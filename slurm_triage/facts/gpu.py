@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 
-from slurm_triage.attempts import Attempt
 from slurm_triage.facts._kernel import HOW, Kernel, Witness
 from slurm_triage.facts._logic import any_of, false, true, unknown
 from slurm_triage.facts._place import short
@@ -27,7 +26,7 @@ ROW_REMAP = (63, 64, 156, 160, 161)
 FIRMWARE = (61, 62, 119, 120)
 PROGRAM = (13, 31, 69)
 NVLINK = (74, 136, 144, 145, 146, 147, 148, 149, 150, 155)
-CHANNEL_RESET, CONTEXT_SWITCH = 43, 109
+CHANNEL_RESET = 43
 
 WORDS = {
     79: ("fallen off the bus",),
@@ -50,8 +49,7 @@ KIN = (
 class Gpu:
     """Xids and GPU errors of the attempt."""
 
-    def __init__(self, attempt: Attempt, log: Log, exits: Exits, telling: Telling, kernel: Kernel) -> None:
-        self.attempt = attempt
+    def __init__(self, log: Log, exits: Exits, telling: Telling, kernel: Kernel) -> None:
         self.log = log
         self.exits = exits
         self.telling = telling

@@ -142,14 +142,3 @@ class Limits:
         if elapsed >= limit - lead - EARLY:
             return true(says, [cite])
         return false(says, "it ended long before the signal was due", [cite])
-
-    @property
-    def over_time_limit(self) -> float | None:
-        """Seconds that a job may run over its limit; the partition's value wins. None if not known."""
-        for scope in ("partition", "cluster"):
-            found = self.setting(scope, "OverTimeLimit")
-            if found is not None and found.value.upper() not in ("NONE", "N/A", ""):
-                word = found.value.split()[0]
-                if word.isascii() and word.isdigit():
-                    return float(word) * 60  # the setting is in minutes
-        return None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import false, true, unknown
-from slurm_triage.model import ControllerJob, Fact, JobRecord, Sign, Voice
+from slurm_triage.model import ControllerJob, Fact, JobRecord, Sign
 
 KINDS = ("job_log",)
 ERROR_NAME = re.compile(r"(?:^|[._-])(?:err|stderr|error)(?:[._-]|$)", re.IGNORECASE)
@@ -87,10 +87,6 @@ class Log:
         if self.read:
             return false(says, "no such line in the job's output", self.ends[:1])
         return unknown(says, self.unread, self.how)
-
-    def programs(self) -> Iterable[Sign]:
-        """Lines of programs (not of Slurm) that name an error, in order."""
-        return (s for s in self.signs if s.voice is Voice.PROGRAM and not s.id.startswith("log_"))
 
 
 def _base(path: str, record: JobRecord | None = None) -> str:

@@ -17,7 +17,7 @@ from slurm_triage.facts._place import Place
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.exits import Exits
 from slurm_triage.facts.log import Log
-from slurm_triage.model import Cite, Fact, JobRecord, MemoryCounters, OomKill, OomTask, Sign, StepRecord
+from slurm_triage.model import Cite, Fact, JobRecord, MemoryCounters, OomKill, Sign, StepRecord
 
 ELSEWHERE = ("user.slice", "docker", "libpod", "kubepods", "lxc", "machine.slice")
 """Parts of cgroup paths outside Slurm's own services."""
@@ -325,15 +325,6 @@ class Memory:
     def max_rss(self) -> int | None:
         """The highest sampled MaxRSS of a step, in bytes. Samples miss fast growth."""
         return max((s.max_rss for s in self.accounting.steps if s.max_rss), default=None)
-
-    @property
-    def biggest_others(self) -> list[OomTask]:
-        """Processes of other users in the kernel's dump that held more than the victim, largest first."""
-        found: list[OomTask] = []
-        for kill in self.kills:
-            own = kill.rss or 0
-            found += [t for t in kill.tasks if t.uid not in (kill.uid, 0) and t.rss > own]
-        return sorted(found, key=lambda t: -t.rss)[:3]
 
     @cached_property
     def other_user_filled_node(self) -> Fact:

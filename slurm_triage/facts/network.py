@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
-from slurm_triage.attempts import Attempt
 from slurm_triage.facts._kernel import CLOSE, Kernel, Witness
 from slurm_triage.facts._logic import any_of
 from slurm_triage.facts.log import Log
@@ -21,8 +20,7 @@ KIN = (*TRANSFER, "nccl_remote_exit", "nccl_timeout", "nccl_system_error", "mlx5
 class Network:
     """Links, adapters and failed transfers of the attempt."""
 
-    def __init__(self, attempt: Attempt, log: Log, telling: Telling, kernel: Kernel) -> None:
-        self.attempt = attempt
+    def __init__(self, log: Log, telling: Telling, kernel: Kernel) -> None:
         self.log = log
         self.telling = telling
         self.kernel = kernel

@@ -8,8 +8,6 @@ from slurm_triage.facts._logic import all_of, false, negation, true, unknown
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.cancel import Cancel
 from slurm_triage.facts.log import Log
-from slurm_triage.facts.memory import Memory
-from slurm_triage.facts.node import NodeFacts
 from slurm_triage.facts.scheduling import Scheduling
 from slurm_triage.model import Fact, StepRecord
 
@@ -20,17 +18,13 @@ class Outcome:
     def __init__(
         self,
         accounting: Accounting,
-        memory: Memory,
         scheduling: Scheduling,
         cancel: Cancel,
-        node: NodeFacts,
         log: Log,
     ) -> None:
         self.accounting = accounting
-        self.memory = memory
         self.scheduling = scheduling
         self.cancel = cancel
-        self.node = node
         self.log = log
 
     @cached_property

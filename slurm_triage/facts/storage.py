@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from functools import cached_property
 
-from slurm_triage.attempts import Attempt
 from slurm_triage.facts._kernel import Kernel, Witness
 from slurm_triage.facts._logic import any_of, true, unknown
 from slurm_triage.facts.log import Log
@@ -34,8 +33,7 @@ FULL = 98
 class Storage:
     """What programs and the kernel say of file systems."""
 
-    def __init__(self, attempt: Attempt, log: Log, telling: Telling, kernel: Kernel) -> None:
-        self.attempt = attempt
+    def __init__(self, log: Log, telling: Telling, kernel: Kernel) -> None:
         self.log = log
         self.telling = telling
         self.kernel = kernel

@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from functools import cached_property
 
-from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import all_of, false, true, unknown
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.log import Log
@@ -61,8 +60,7 @@ CAUSES = (
 class Telling:
     """Which of the errors in the job's output counts."""
 
-    def __init__(self, attempt: Attempt, accounting: Accounting, log: Log, program: Program) -> None:
-        self.attempt = attempt
+    def __init__(self, accounting: Accounting, log: Log, program: Program) -> None:
         self.accounting = accounting
         self.log = log
         self.program = program

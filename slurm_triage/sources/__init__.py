@@ -205,8 +205,3 @@ def _with_problems(coverage: Sequence[Coverage], problems: Sequence[str]) -> tup
         else:
             merged.append(Coverage(what, None, note=why or what))
     return tuple(merged)
-
-
-def with_step(event: Event, job: str | None, step: str | None) -> Event:
-    """The same event with the job and step filled in."""
-    return replace(event, job=job, step=step)

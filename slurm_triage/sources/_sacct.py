@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
-from slurm_triage.case import Manifest
+from slurm_triage.case import EvidenceFile, Manifest
 from slurm_triage.clock import Clock
 from slurm_triage.model import Cite, Event, JobRecord, ShownExit, Stamp, StepRecord, Unreadable
 
@@ -525,6 +526,27 @@ def subtracts_128(manifest: Manifest) -> bool | None:
     (a script that exits 137 is `9:0`) and 26.05 (`137:0`).
     """
     return None if manifest.version is None else manifest.version < (25, 11)
+
+
+class LineReader(Protocol):
+    """What turns the lines of one file of accounting text into records."""
+
+    minus_128: bool | None
+
+    def feed(self, number: int, line: str) -> Iterator[Event]:
+        """One line; the events that it completes."""
+
+    def flush(self) -> Iterator[Event]:
+        """The events of the lines that are still held at the end of the file."""
+
+
+def read_lines(file: EvidenceFile, reader: LineReader) -> list[Event]:
+    """Every record of a file, settled."""
+    events: list[Event] = []
+    for number, line in file.lines():
+        events.extend(reader.feed(number, line))
+    events.extend(reader.flush())
+    return settle(events, reader.minus_128)
 
 
 def settle(events: Sequence[Event], minus_128: bool | None) -> list[Event]:

@@ -414,9 +414,4 @@ class _Reader:
 
 def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
     """A `JobRecord` or `StepRecord` for each row and for each group of lone statements; other text is passed over."""
-    reader = _Reader(file, context)
-    events: list[Event] = []
-    for number, line in file.lines():
-        events.extend(reader.feed(number, line))
-    events.extend(reader.flush())
-    yield from _sacct.settle(events, reader.minus_128)
+    yield from _sacct.read_lines(file, _Reader(file, context))

@@ -165,9 +165,4 @@ class _Reader:
 
 def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
     """A `JobRecord` for each allocation line, a `StepRecord` for each step line, `Unreadable` for the others."""
-    reader = _Reader(file, context)
-    events: list[Event] = []
-    for number, line in file.lines():
-        events.extend(reader.feed(number, line))
-    events.extend(reader.flush())
-    yield from _sacct.settle(events, reader.minus_128)
+    yield from _sacct.read_lines(file, _Reader(file, context))

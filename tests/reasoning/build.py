@@ -214,3 +214,29 @@ def candidates(diagnosis: Diagnosis) -> dict[str, str]:
 def confirmed(diagnosis: Diagnosis) -> set[str]:
     """The causes that were given as confirmed."""
     return {cause for cause, strength in candidates(diagnosis).items() if strength == "confirmed"}
+
+
+def timeout_command() -> dict[str, str]:
+    """srun that gets a signal (here from timeout(1), exit code 124) ends its step in its user's name."""
+    rows = job("FAILED", "124:0"), step("batch", "FAILED", "124:0"), step("0", "CANCELLED by 1001", "0:15")
+    return {
+        "manifest.toml": manifest(),
+        "scontrol-config.txt": CONFIG,
+        "sacct.psv": sacct(*rows),
+        "env.epilog_slurmctld.txt": hook(124 << 8),
+        "slurmctld.log": controller("WEXITSTATUS 124"),
+        "job.out": "srun: forcing job termination\nsrun: Job step aborted: Waiting up to 32 seconds for job step to "
+        f"finish.\nslurmstepd-c1: error: *** STEP 77.0 ON c1 CANCELLED AT {clock(60)} ***\n",
+    }
+
+
+def own_limit_here_and_node_full_there() -> dict[str, str]:
+    """A kill at the job's limit on c1, and ten seconds later one on c2, whose memory ran out."""
+    rows = job("OUT_OF_MEMORY", "0:125", nodes="c[1-2]", count=2), step("batch", "OUT_OF_MEMORY", "0:125")
+    return {
+        "manifest.toml": manifest(),
+        "scontrol-config.txt": CONFIG,
+        "sacct.psv": sacct(*rows),
+        "kmsg.c1.txt": memcg_kill(50, step="step_batch"),
+        "kmsg.c2.txt": node_kill(60, "/slurm/uid_1001/job_77/step_0/task_0"),
+    }

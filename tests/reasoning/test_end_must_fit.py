@@ -6,23 +6,20 @@ import pytest
 
 from slurm_triage.model import Owner
 from tests.reasoning.build import (
-    CONFIG,
     KEY_ERROR,
     candidates,
     clock,
     completed,
     confirmed,
-    controller,
     failed,
-    hook,
     job,
     job_view,
     manifest,
-    memcg_kill,
-    node_kill,
+    own_limit_here_and_node_full_there,
     sacct,
     step,
     task_exit,
+    timeout_command,
     told,
 )
 from tests.reasoning.test_first_rank import launched
@@ -117,18 +114,7 @@ def test_keyerror_20_s_after_resume() -> None:
 
 
 def test_timeout_command_124_is_not_said_to_be_scancel() -> None:
-    rows = job("FAILED", "124:0"), step("batch", "FAILED", "124:0"), step("0", "CANCELLED by 1001", "0:15")
-    answer = told(
-        {
-            "manifest.toml": manifest(),
-            "scontrol-config.txt": CONFIG,
-            "sacct.psv": sacct(*rows),
-            "env.epilog_slurmctld.txt": hook(124 << 8),
-            "slurmctld.log": controller("WEXITSTATUS 124"),
-            "job.out": "srun: forcing job termination\nsrun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
-            f"slurmstepd-c1: error: *** STEP 77.0 ON c1 CANCELLED AT {clock(60)} ***\n",
-        }
-    )
+    answer = told(timeout_command())
     assert candidates(answer).get("cancelled_by_user") in (None, "possible")
 
 
@@ -145,14 +131,5 @@ def test_completed_job_with_a_cancelled_helper_step_is_no_failure_at_least_as_ca
 
 
 def test_evidence_of_global_oom_is_not_the_kill_at_the_own_limit() -> None:
-    rows = job("OUT_OF_MEMORY", "0:125", nodes="c[1-2]", count=2), step("batch", "OUT_OF_MEMORY", "0:125")
-    answer = told(
-        {
-            "manifest.toml": manifest(),
-            "scontrol-config.txt": CONFIG,
-            "sacct.psv": sacct(*rows),
-            "kmsg.c1.txt": memcg_kill(50, step="step_batch"),
-            "kmsg.c2.txt": node_kill(60, "/slurm/uid_1001/job_77/step_0/task_0"),
-        }
-    )
+    answer = told(own_limit_here_and_node_full_there())
     assert answer.cause == "memcg_oom"  # ten seconds earlier

@@ -11,8 +11,8 @@ from tests.reasoning.build import (
     failed,
     job,
     manifest,
-    memcg_kill,
     node_kill,
+    own_limit_here_and_node_full_there,
     sacct,
     step,
     task_exit,
@@ -64,16 +64,7 @@ def test_counter_at_the_limit_and_half_of_the_kernels_word() -> None:
 
 
 def test_own_limit_on_one_node_and_another_node_out_of_memory() -> None:
-    rows = job("OUT_OF_MEMORY", "0:125", nodes="c[1-2]", count=2), step("batch", "OUT_OF_MEMORY", "0:125")
-    answer = told(
-        {
-            "manifest.toml": manifest(),
-            "scontrol-config.txt": CONFIG,
-            "sacct.psv": sacct(*rows),
-            "kmsg.c1.txt": memcg_kill(50, step="step_batch"),
-            "kmsg.c2.txt": node_kill(60, "/slurm/uid_1001/job_77/step_0/task_0"),
-        }
-    )
+    answer = told(own_limit_here_and_node_full_there())
     assert answer.cause in ("memcg_oom", "global_oom")
     assert {"memcg_oom", "global_oom"} <= confirmed(answer)
 

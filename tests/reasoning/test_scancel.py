@@ -6,10 +6,8 @@ import pytest
 
 from slurm_triage.model import Owner
 from tests.reasoning.build import (
-    CONFIG,
     KEY_ERROR,
     candidates,
-    clock,
     completed,
     confirmed,
     controller,
@@ -19,6 +17,7 @@ from tests.reasoning.build import (
     manifest,
     sacct,
     step,
+    timeout_command,
     told,
 )
 
@@ -75,17 +74,6 @@ def test_helper_step_that_a_job_cancelled_which_ended_well() -> None:
 
 def test_step_torn_down_by_srun_itself_proves_no_scancel() -> None:
     """srun that gets a signal (here from timeout(1), exit code 124) ends its step in its user's name."""
-    rows = job("FAILED", "124:0"), step("batch", "FAILED", "124:0"), step("0", "CANCELLED by 1001", "0:15")
-    answer = told(
-        {
-            "manifest.toml": manifest(),
-            "scontrol-config.txt": CONFIG,
-            "sacct.psv": sacct(*rows),
-            "env.epilog_slurmctld.txt": hook(124 << 8),
-            "slurmctld.log": controller("WEXITSTATUS 124"),
-            "job.out": "srun: forcing job termination\nsrun: Job step aborted: Waiting up to 32 seconds for job step to "
-            f"finish.\nslurmstepd-c1: error: *** STEP 77.0 ON c1 CANCELLED AT {clock(60)} ***\n",
-        }
-    )
+    answer = told(timeout_command())
     assert not {"cancelled_by_user", "external_signal"} & confirmed(answer)
     assert answer.owner is not Owner.ADMIN
