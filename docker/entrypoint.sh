@@ -91,6 +91,36 @@ end_of_node() {
     fusermount3 -u /squash/user1 2>/dev/null || fusermount -u /squash/user1 2>/dev/null || :
 }
 
+# The witnesses of slurm-triage that WITNESSES names, installed as docs/howto/install-the-witnesses.md says. All hosts get
+# the same lines, for slurm.conf has to be the same everywhere.
+install_witnesses() {
+    local library=/usr/lib/slurm-triage
+    case " ${WITNESSES-} " in *' spank '*)
+        install -D -m 0755 /shared/lib/slurm_triage.so "$library/slurm_triage.so"
+        echo "optional $library/slurm_triage.so" >/etc/slurm/plugstack.conf ;;
+    esac
+    case " ${WITNESSES-} " in *' epilog '*)
+        install -D -m 0755 /opt/slurm-triage/epilog/slurm-triage-epilog "$library/slurm-triage-epilog"
+        set_line Epilog "$library/slurm-triage-epilog" ;;
+    esac
+    case " ${WITNESSES-} " in *' epilogslurmctld '*)
+        install -D -m 0755 /opt/slurm-triage/epilog/slurm-triage-epilogslurmctld "$library/slurm-triage-epilogslurmctld"
+        set_line EpilogSlurmctld "$library/slurm-triage-epilogslurmctld" ;;
+    esac
+}
+
+# A container that is started again has its lines already.
+set_line() { grep -q "^$1=" /etc/slurm/slurm.conf || sed -i "1i $1=$2" /etc/slurm/slurm.conf; }
+
+# make_spool FOLDER OWNER
+make_spool() { install -d -o "$2" -g "$2" -m 0700 "$1" "$1"/{tmp,new,work,done,bad}; }
+
+# The plugin is built once, by the controller, which is the first to run.
+build_plugin() {
+    make -s -C /opt/slurm-triage/spank BUILD=/tmp/spank >/dev/null
+    install -D -m 0755 /tmp/spank/slurm_triage.so /shared/lib/slurm_triage.so
+}
+
 install -d -o slurm -g slurm /var/log/slurm /var/spool/slurmctld /run/slurm
 install -d /var/spool/slurmd
 
@@ -105,6 +135,9 @@ case "${1:-}" in
         start_munge
         shared_folders
         wait_for 'slurmdbd' 120 port_open dbd 6819
+        build_plugin
+        make_spool /var/spool/slurm-triage-ctld slurm
+        install_witnesses
         wait_for 'list of clusters' 60 sacctmgr -n show cluster
         sacctmgr -i add cluster mini || :
         sacctmgr -i add account acc Cluster=mini Description=acc Organization=acc || :
@@ -119,6 +152,8 @@ case "${1:-}" in
         start_munge
         wait_for 'slurmctld' 180 port_open ctl 6817
         root_squash
+        make_spool /var/spool/slurm-triage root
+        install_witnesses
         # A container that was killed leaves the mark of a slurmd that no longer runs.
         rm -f /run/slurmd.pid /run/prolog-fails
         slurmd
@@ -129,6 +164,7 @@ case "${1:-}" in
         start_munge
         wait_for 'slurmctld' 180 port_open ctl 6817
         root_squash
+        install_witnesses
         say 'login node is up'
         stay :
         ;;

@@ -1,0 +1,348 @@
+/* SPANK plugin of slurm-triage: writes down what slurmstepd and slurmd know when a task and a job end.
+ *
+ *     optional /usr/lib/slurm-triage/slurm_triage.so [spool=DIR] [cgroup=DIR]        (plugstack.conf)
+ *
+ * spool= names the spool (default /var/spool/slurm-triage), cgroup= where the cgroups are mounted (default /sys/fs/cgroup,
+ * CgroupMountpoint of cgroup.conf). docs/reference/spool.md says what is written.
+ *
+ * It lives inside slurmstepd: a crash here would be a crash of the job's step. So there is no fork, no heap, no lock, no
+ * shared file system, nothing that waits; every callback returns 0, and what cannot be written is not written.
+ * job_epilog returning anything else would drain the node.
+ */
+#define _GNU_SOURCE
+#include "kernel_sign.h"
+#include "memcg.h"
+#include "spool.h"
+#include "text.h"
+
+#include <slurm/spank.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+
+SPANK_PLUGIN(slurm_triage, 1)
+
+enum {
+    RECORD = 12288,           /* bytes of one record: identity with GROUPS groups, and three levels of counters */
+    GROUPS = 256,             /* supplementary groups that are named */
+    AGAIN_NS = 100 * 1000000, /* the step's and the job's counters are read again no sooner, unless an OOM event came */
+};
+
+/* Step ids that are no numbers (slurm.h). */
+static const struct {
+    uint32_t id;
+    const char *name;
+} NAMED_STEPS[] = {{0xfffffffd, "pending"}, {0xfffffffc, "extern"}, {0xfffffffb, "batch"}, {0xfffffffa, "interactive"}};
+
+struct options {
+    const char *spool;
+    const char *cgroup;
+};
+
+/* What this slurmstepd has seen so far; it serves one step, and calls back one task at a time. */
+static struct {
+    uint32_t clean;      /* tasks that ended with status 0 before the first record */
+    bool recorded;       /* a record was written: from now on every task gets one */
+    uint64_t oom_events; /* at the last reading of the step's and the job's counters */
+    int64_t read_at;     /* CLOCK_MONOTONIC of that reading, ns; 0: none */
+    bool placed;         /* `memcg` is filled in */
+    struct memcg memcg;
+} seen;
+
+static struct options options_of(int count, char **arguments)
+{
+    struct options options = {"/var/spool/slurm-triage", "/sys/fs/cgroup"};
+
+    for (int i = 0; i < count; i++) {
+        if (strncmp(arguments[i], "spool=", 6) == 0)
+            options.spool = arguments[i] + 6;
+        else if (strncmp(arguments[i], "cgroup=", 7) == 0)
+            options.cgroup = arguments[i] + 7;
+    }
+    return options;
+}
+
+static int64_t now_ns(clockid_t clock)
+{
+    struct timespec now = {0, 0};
+
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* The host's name up to the first dot: the node's name, unless NodeHostname says otherwise. */
+static void node_name(char name[65])
+{
+    if (gethostname(name, 65) != 0)
+        name[0] = '\0';
+    name[64] = '\0';
+    name[strcspn(name, ". \t\n")] = '\0';
+    if (name[0] == '\0')
+        strcpy(name, "-");
+}
+
+static void boot_id(char id[64])
+{
+    int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t got = file < 0 ? 0 : read(file, id, 63);
+
+    if (file >= 0)
+        close(file);
+    id[got > 0 ? got : 0] = '\0';
+    id[strcspn(id, "\n")] = '\0';
+}
+
+/* Adds " key=number" for an item that is an uint32_t. */
+static void add_number(struct text *text, spank_t spank, spank_item_t item, const char *key)
+{
+    uint32_t number;
+
+    if (spank_get_item(spank, item, &number) == ESPANK_SUCCESS)
+        text_add(text, " %s=%" PRIu32, key, number);
+}
+
+/* The same for a number of which 0 says that Slurm does not know it. */
+static void add_count(struct text *text, spank_t spank, spank_item_t item, const char *key)
+{
+    uint32_t number;
+
+    if (spank_get_item(spank, item, &number) == ESPANK_SUCCESS && number != 0)
+        text_add(text, " %s=%" PRIu32, key, number);
+}
+
+static const char *name_of(uint32_t step)
+{
+    for (size_t i = 0; i < sizeof NAMED_STEPS / sizeof NAMED_STEPS[0]; i++)
+        if (NAMED_STEPS[i].id == step)
+            return NAMED_STEPS[i].name;
+    return NULL;
+}
+
+static void add_groups(struct text *text, spank_t spank)
+{
+    gid_t *groups = NULL;
+    int count = 0;
+
+    if (spank_get_item(spank, S_JOB_SUPPLEMENTARY_GIDS, &groups, &count) != ESPANK_SUCCESS || count <= 0 || !groups)
+        return;
+    for (int i = 0; i < count && i < GROUPS; i++)
+        text_add(text, "%s%" PRIu32, i ? "," : " groups=", (uint32_t)groups[i]);
+    if (count > GROUPS)
+        text_add(text, " more=%d", count - GROUPS);
+}
+
+/* "1796051466.587 node=c1 stepd=43 task_exit job=1004 step=0", the beginning of every line. */
+static void add_head(struct text *text, const char *what, int64_t at, const char *node, uint32_t job, uint32_t step)
+{
+    const char *name = name_of(step);
+
+    text_add(text, "%" PRId64 ".%03d node=%s stepd=%d %s job=%" PRIu32, at / 1000000000, (int)(at / 1000000 % 1000), node,
+             (int)getpid(), what, job);
+    if (name)
+        text_add(text, " step=%s", name);
+    else
+        text_add(text, " step=%" PRIu32, step);
+}
+
+static void add_identity(struct text *text, spank_t spank, uint32_t step)
+{
+    char boot[64];
+    char *version = NULL;
+
+    add_number(text, spank, S_JOB_UID, "uid");
+    add_number(text, spank, S_JOB_GID, "gid");
+    add_groups(text, spank);
+    add_number(text, spank, S_SLURM_RESTART_COUNT, "restart");
+    add_count(text, spank, S_JOB_LOCAL_TASK_COUNT, "tasks");
+    if (!name_of(step)) { /* a batch step has one task, and Slurm answers for the whole job */
+        add_count(text, spank, S_JOB_TOTAL_TASK_COUNT, "of");
+        add_count(text, spank, S_JOB_NNODES, "nodes");
+    }
+    boot_id(boot);
+    if (boot[0])
+        text_add(text, " boot=%s", boot);
+    if (spank_get_item(spank, S_SLURM_VERSION, &version) == ESPANK_SUCCESS && version)
+        text_add(text, " slurm=%.32s", version);
+}
+
+static void record_task(spank_t spank, const struct options *options, uint32_t job, uint32_t step, uint32_t rank,
+                        int status, uint64_t oom_events)
+{
+    static const char *const LEVELS[] = {"task", "step", "job"};
+    const int64_t at = now_ns(CLOCK_REALTIME), mono = now_ns(CLOCK_MONOTONIC);
+    char node[65], name[32];
+    int local;
+    pid_t pid;
+    TEXT(record, RECORD);
+
+    int spool = spool_open(options->spool);
+    if (spool < 0)
+        return;
+    node_name(node);
+    text_add(&record, "\n"); /* spool_append() leaves it out after a whole line */
+    if (!seen.recorded) {
+        add_head(&record, "step_info", at, node, job, step);
+        add_identity(&record, spank, step);
+        text_add(&record, "\n");
+    }
+    add_head(&record, "task_exit", at, node, job, step);
+    text_add(&record, " rank=%" PRIu32, rank);
+    if (spank_get_item(spank, S_TASK_ID, &local) == ESPANK_SUCCESS)
+        text_add(&record, " local=%d", local);
+    if (spank_get_item(spank, S_TASK_PID, &pid) == ESPANK_SUCCESS)
+        text_add(&record, " pid=%d", (int)pid);
+    text_add(&record, " status=0x%04x mono=%" PRId64 ".%06d clean=%" PRIu32 "\n", (unsigned)status & 0xffff,
+             mono / 1000000000, (int)(mono / 1000 % 1000000), seen.clean);
+    bool again = seen.read_at == 0 || oom_events != seen.oom_events || mono - seen.read_at >= AGAIN_NS;
+    for (int level = MEMCG_TASK; level <= (again ? MEMCG_JOB : MEMCG_TASK); level++) {
+        add_head(&record, "task_exit", at, node, job, step);
+        text_add(&record, " memcg %s", LEVELS[level]);
+        memcg_report(&seen.memcg, level, rank, &record);
+        text_add(&record, "\n");
+    }
+    if (again) {
+        seen.read_at = mono;
+        seen.oom_events = oom_events;
+    }
+    snprintf(name, sizeof name, "%" PRIu32 ".tasks", job);
+    spool_append(spool, name, record.at, record.used);
+    seen.recorded = true;
+    close(spool);
+}
+
+static void task_exit(spank_t spank, const struct options *options)
+{
+    uint32_t job, step, rank;
+    int status;
+
+    if (spank_get_item(spank, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS
+        || spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS
+        || spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS
+        || spank_get_item(spank, S_TASK_GLOBAL_ID, &rank) != ESPANK_SUCCESS)
+        return;
+    if (!seen.placed) {
+        memcg_find(&seen.memcg, options->cgroup, job);
+        seen.placed = true;
+    }
+    uint64_t oom_events = memcg_oom_events(&seen.memcg, rank);
+    if (status == 0 && oom_events == 0 && !seen.recorded) {
+        seen.clean++;
+        return;
+    }
+    record_task(spank, options, job, step, rank, status, oom_events);
+}
+
+/* Whether a variable of the hook is there and is neither empty, "0" nor "0:0". */
+static bool not_zero(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value && value[0] && strcmp(value, "0") != 0 && strcmp(value, "0:0") != 0;
+}
+
+/* Whether the kernel log has a sign of hardware since the job began. 22.05 does not say when that was. */
+static bool hardware_sign(void)
+{
+    const char *start = getenv("SLURM_JOB_START_TIME");
+    char *end = NULL;
+    double began = start ? strtod(start, &end) : 0;
+
+    if (began <= 0 || *end)
+        return false;
+    double age = (double)now_ns(CLOCK_REALTIME) / 1e9 - began;
+    double since = (double)now_ns(CLOCK_MONOTONIC) / 1e9 - age - 1;
+    return kernel_sign(since);
+}
+
+/* One variable and its NUL. */
+static void add_variable(struct text *ticket, const char *variable)
+{
+    text_add(ticket, "%s", variable);
+    if (ticket->used + 1 < ticket->size)
+        ticket->used++;
+    else
+        ticket->cut = true;
+}
+
+/* The ticket: our own variables, then those of Slurm. The environment is the one that slurmd made for its Epilog. */
+static void write_ticket(int spool, const char *name, const char *why)
+{
+    extern char **environ;
+    const int64_t at = now_ns(CLOCK_REALTIME);
+    char boot[64];
+    TEXT(own, 256);
+    TEXT(ticket, SPOOL_TICKET_BYTES);
+
+    text_add(&own, "SLURM_TRIAGE_TIME=%" PRId64 ".%09d", at / 1000000000, (int)(at % 1000000000));
+    add_variable(&ticket, own.at);
+    own.used = 0;
+    boot_id(boot);
+    text_add(&own, "SLURM_TRIAGE_BOOT_ID=%s", boot);
+    add_variable(&ticket, own.at);
+    own.used = 0;
+    text_add(&own, "SLURM_TRIAGE_WHY=%s", why);
+    add_variable(&ticket, own.at);
+    for (char **variable = environ; variable && *variable && !ticket.cut; variable++)
+        add_variable(&ticket, *variable);
+    spool_put(spool, name, ticket.at, ticket.used);
+}
+
+static void job_epilog(spank_t spank, const struct options *options)
+{
+    uint32_t job;
+    char tasks[32], name[64];
+    TEXT(why, 32);
+
+    if (spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS)
+        return;
+    int spool = spool_open(options->spool);
+    if (spool < 0)
+        return;
+    snprintf(tasks, sizeof tasks, "%" PRIu32 ".tasks", job);
+    bool has_tasks = spool_has(spool, "tmp", tasks);
+    if (has_tasks)
+        text_add(&why, "tasks");
+    if (not_zero("SLURM_JOB_EXIT_CODE") || not_zero("SLURM_JOB_EXIT_CODE2") || not_zero("SLURM_JOB_DERIVED_EC"))
+        text_add(&why, "%sexit", why.used ? "," : "");
+    if (hardware_sign())
+        text_add(&why, "%skernel", why.used ? "," : "");
+    if (why.used) {
+        const int64_t seconds = now_ns(CLOCK_REALTIME) / 1000000000;
+        if (has_tasks) {
+            snprintf(name, sizeof name, "%" PRIu32 ".%" PRId64 ".%d.tasks", job, seconds, (int)getpid());
+            spool_move(spool, tasks, name);
+        }
+        snprintf(name, sizeof name, "%" PRIu32 ".%" PRId64 ".%d.spank", job, seconds, (int)getpid());
+        write_ticket(spool, name, why.at);
+    }
+    close(spool);
+}
+
+/* In slurmstepd, once per task, as its wait status is collected. */
+int slurm_spank_task_exit(spank_t spank, int count, char **arguments)
+{
+    const int error = errno;
+    const struct options options = options_of(count, arguments);
+
+    task_exit(spank, &options);
+    errno = error;
+    return 0;
+}
+
+/* On each node of the job after its last process is gone, in a process of its own with the environment of Epilog. */
+int slurm_spank_job_epilog(spank_t spank, int count, char **arguments)
+{
+    const int error = errno;
+    const struct options options = options_of(count, arguments);
+
+    job_epilog(spank, &options);
+    errno = error;
+    return 0;
+}
