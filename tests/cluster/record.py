@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slurm_triage.nodeset import expand
+from tests.cluster import witnesses
 from tests.cluster.scenarios import Scenario
 
 if TYPE_CHECKING:
@@ -133,7 +134,8 @@ def span(records: Sequence[Mapping[str, str]], utc_offset: str) -> tuple[float, 
 class Answers:
     """What the tools and logs said about one job, whole; `write` takes from the logs what concerns the job.
 
-    `slurmd_logs` is by node; `outputs` by name of the file; `kept` are files that are evidence as they are.
+    `slurmd_logs` is by node; `outputs` by name of the file; `kept` are files that are evidence as they are; `left` is what
+    the witnesses left in the spools.
     """
 
     psv: bytes
@@ -145,6 +147,7 @@ class Answers:
     outputs: Mapping[str, bytes]
     client: bytes = b""
     kept: Mapping[str, bytes] = field(default_factory=dict)
+    left: Sequence[witnesses.Left] = ()
 
 
 def collect(
@@ -166,7 +169,17 @@ def collect(
         _outputs(cluster, scenario, [r for r in records if "." not in r["JobID"]]),
         client,
         kept,
+        _left(cluster, {r["JobIDRaw"] for r in records}, nodes),
     )
+
+
+def _left(cluster: Cluster, ids: set[str], nodes: Sequence[str]) -> list[witnesses.Left]:
+    """What lies in the spools about jobs. A node without a spool has no witnesses."""
+    found = []
+    for host in (*nodes, witnesses.CONTROLLER):
+        spool = witnesses.CTLD_SPOOL if host == witnesses.CONTROLLER else witnesses.NODE_SPOOL
+        found += witnesses.unpack(host, cluster.tell(host, witnesses.pack_command(spool)))
+    return [left for left in found if left.job in ids]
 
 
 def nodes_of(records: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
@@ -198,7 +211,7 @@ def write(out: Path, facts: Facts, scenario: Scenario, job: str, answers: Answer
     }
     several = len(answers.outputs) > 1
     outputs = {f"out/{name}" if several else "job.out": data for name, data in answers.outputs.items()}
-    for name, data in {**files, **answers.kept}.items():
+    for name, data in {**files, **answers.kept, **witnesses.evidence(answers.left)}.items():
         if data.strip():
             (folder / name).write_bytes(data)
     for name, data in outputs.items():

@@ -28,12 +28,15 @@ from pathlib import Path
 from slurm_triage import case
 from slurm_triage.engine import diagnose
 from slurm_triage.report.brief import brief
+from tests.cluster import witnesses
 from tests.cluster.machine import LIVE, Cluster, ClusterError, JobState
-from tests.cluster.record import Facts, collect, record_cluster, rows, survey, write
+from tests.cluster.record import Answers, Facts, collect, nodes_of, record_cluster, rows, survey, write
 from tests.cluster.scenarios import OWNER, Action, Scenario, ScenarioError, choose, judge, judge_live, judge_other, load
 
 PATIENCE = 420.0
 """Seconds that a scenario may take. The longest waits for a second attempt, which Slurm starts two minutes later."""
+DYING = ("f1", "f2")
+"""Nodes that scenarios kill: their witnesses die with them."""
 NAMES = ("prep", "train", "fold", "sweep", "relax", "eval", "mdrun", "fit")
 """Names of jobs, which say nothing about what happens."""
 
@@ -69,6 +72,7 @@ class Driver:
         self.cluster = cluster
         self.facts = facts
         self.out = out
+        self.witnesses = not cluster.ask("ctl", "test -e /usr/lib/slurm-triage/slurm-triage-epilogslurmctld")[0]
         # Slurm remembers jobs of earlier runs: a client's job is found by a name that none of them has.
         self._token = time.strftime("%H%M%S")
         self._locks = {lock: threading.Lock() for s in chosen for lock in s.lock}
@@ -88,7 +92,7 @@ class Driver:
                 self._settle(run)
                 answers = collect(self.cluster, self.facts, scenario, run.job, client=run.client, kept=run.kept)
             folder = write(self.out, self.facts, scenario, run.job, answers)
-            live = self._live(run)
+            live = [*self._live(run), *self._witnesses(folder, answers)]
         except Exception as error:  # one scenario that fails in any way must not stop the others
             known = isinstance(error, (ClusterError, ScenarioError, threading.BrokenBarrierError))
             why = str(error) or type(error).__name__ if known else traceback.format_exc(limit=-3)
@@ -159,6 +163,18 @@ class Driver:
         (self.out / "live" / f"{run.job}-{run.scenario.name}.json").write_bytes(out)
         compare = judge_live if asks == OWNER else judge_other
         return [f"live, {asks}: {text}" for text in compare(run.scenario.expect, json.loads(out))]
+
+    def _witnesses(self, folder: Path, answers: Answers) -> list[str]:
+        """What the plugin and the hooks left, if they are installed, that does not fit accounting or the kernel log."""
+        if not self.witnesses:
+            return []
+        records = rows(answers.psv.decode("utf-8", "replace"))
+        dead = [n for n in nodes_of(records) if n not in answers.slurmd_logs or n in DYING]
+        # Not the whole kernel log: an earlier cluster on this machine gave its jobs the same numbers.
+        log = folder / "kmsg.txt"
+        kernel = log.read_bytes() if log.exists() else b""
+        found = witnesses.judge(answers.left, records, answers.json, kernel, dead)
+        return [f"witnesses: {text}" for text in found]
 
     # ------------------------------------------------------------------------------------------------ waiting
 

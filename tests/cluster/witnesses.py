@@ -1,0 +1,200 @@
+"""What the SPANK plugin and the hooks left in the spools about a job, and whether it fits what Slurm and the kernel say."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import tarfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+NODE_SPOOL = "/var/spool/slurm-triage"
+CTLD_SPOOL = "/var/spool/slurm-triage-ctld"
+CONTROLLER = "ctl"
+KINDS = ("tasks", "spank", "epilog", "epilogslurmctld")
+_NAME = re.compile(r"(?:\./)?new/(\d+)\.(\d+)\.(\d+)\.(" + "|".join(KINDS) + ")")
+_TASK = re.compile(
+    r"[\d.]+ node=\S+ stepd=\d+ task_exit job=(\d+) step=(\S+) rank=(\d+) .*status=0x([0-9a-f]{4}) mono=[\d.]+ clean=\d+"
+)
+_INFO = re.compile(r"[\d.]+ node=\S+ stepd=\d+ step_info job=(\d+) step=\S+ uid=(\d+) ")
+_COUNTERS = re.compile(
+    r"[\d.]+ node=\S+ stepd=\d+ task_exit job=(\d+) step=\S+ memcg (task|step|job) .*\boom_kill (\d+)"
+)
+
+
+@dataclass(frozen=True)
+class Left:
+    """One file of a spool."""
+
+    host: str
+    job: str
+    order: tuple[int, int]
+    kind: str
+    content: bytes
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """A ticket's variables."""
+        words = self.content.decode("utf-8", "surrogateescape").split("\0")
+        return dict(word.split("=", 1) for word in words if "=" in word)
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of task records."""
+        return self.content.decode("utf-8", "replace").splitlines()
+
+
+def unpack(host: str, archive: bytes) -> list[Left]:
+    """The files below new/ of a spool that was packed with tar. Raises `ValueError` for a name no writer gives."""
+    found = []
+    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+        for member in files:
+            stream = files.extractfile(member) if member.isfile() else None
+            if stream is None:
+                continue
+            match = _NAME.fullmatch(member.name)
+            if match is None or (member.mode & 0o777) != 0o600:
+                raise ValueError(f"{host}: {member.name} with mode {member.mode:o} is no record of a witness")
+            found.append(Left(host, match[1], (int(match[2]), int(match[3])), match[4], stream.read()))
+    return sorted(found, key=lambda left: (left.job, left.order, left.kind))
+
+
+def pack_command(spool: str) -> str:
+    """The line of shell that packs a spool for `unpack`. A file that comes while tar lists the folder is no error."""
+    return f"cd {spool} && tar -c ./new 2>/dev/null || [ $? = 1 ]"
+
+
+def evidence(left: Iterable[Left]) -> dict[str, bytes]:
+    """The files as evidence, by name."""
+    files: dict[str, bytes] = {}
+    for number, one in enumerate(left):
+        stem = {"tasks": f"tasks.{one.host}", "epilogslurmctld": "env.epilog_slurmctld"}.get(
+            one.kind, f"env.epilog.{one.host}"
+        )
+        files[f"{stem}.{number}.txt"] = one.content
+    return files
+
+
+# -------------------------------------------------------------------------------------------------- do they fit
+
+
+def judge(
+    left: Sequence[Left], psv: Sequence[Mapping[str, str]], whole: bytes, kernel: bytes, dead: Iterable[str] = ()
+) -> list[str]:
+    """What does not fit between the records of one job and sacct (text and JSON) and the kernel log; `dead` nodes may be
+    silent. Empty: all fits."""
+    wrong = [*_forms(left), *_statuses(left, whole), *_tickets(left, psv, set(dead)), *_counters(left, kernel)]
+    if _clean(psv) and not any("oom_kill" in line for one in left for line in one.lines if _counted(line)):
+        wrong += [f"{one.host} kept {one.kind} of a clean job" for one in left]
+    return wrong
+
+
+def _clean(psv: Sequence[Mapping[str, str]]) -> bool:
+    return bool(psv) and all(
+        r["State"] == "COMPLETED" and r["ExitCode"] == "0:0" and r["DerivedExitCode"] in ("", "0:0") for r in psv
+    )
+
+
+def _counted(line: str) -> bool:
+    match = _COUNTERS.match(line)
+    return match is not None and int(match[3]) > 0
+
+
+def _forms(left: Sequence[Left]) -> list[str]:
+    wrong = []
+    for one in left:
+        if one.kind == "tasks":
+            infos = [m for line in one.lines if (m := _INFO.match(line))]
+            if not infos or not one.content.endswith(b"\n"):
+                wrong.append(f"{one.host}: task records without identity, or torn")
+            if any(m[1] != one.job or m[2] != "1001" for m in infos):
+                wrong.append(f"{one.host}: task records of another job or user")
+            continue
+        said = one.variables
+        if (
+            not one.content.endswith(b"\0")
+            or said.get("SLURM_JOB_ID") != one.job
+            or said.get("SLURM_JOB_UID") != "1001"
+        ):
+            wrong.append(f"{one.host}: {one.kind} is not a whole ticket of the job")
+        context = "epilog_slurmctld" if one.kind == "epilogslurmctld" else "epilog_slurmd"
+        if said.get("SLURM_SCRIPT_CONTEXT") != context:
+            wrong.append(f"{one.host}: {one.kind} says context {said.get('SLURM_SCRIPT_CONTEXT')}")
+    return wrong
+
+
+def _tickets(left: Sequence[Left], psv: Sequence[Mapping[str, str]], dead: set[str]) -> list[str]:
+    """A node with task records has a ticket for them; a job that failed by itself has one of every witness."""
+    wrong = []
+    for host in {one.host for one in left}:
+        tasks = [one for one in left if one.host == host and one.kind == "tasks"]
+        told = [
+            one
+            for one in left
+            if one.host == host and one.kind == "spank" and "tasks" in one.variables["SLURM_TRIAGE_WHY"].split(",")
+        ]
+        if len(tasks) != len(told) and host not in dead:
+            wrong.append(f"{host}: {len(tasks)} files of task records, {len(told)} tickets for them")
+    for record in psv:
+        failed = "." not in record["JobID"] and record["State"] in ("FAILED", "OUT_OF_MEMORY")
+        kinds = {one.kind for one in left if one.job == record["JobIDRaw"]}
+        if failed and record["ExitCode"] != "0:0" and record["NodeList"] != "None assigned":
+            missing = {"spank", "epilog", "epilogslurmctld"} - kinds
+            wrong += [f"job {record['JobIDRaw']} failed, and there is no {kind} ticket" for kind in sorted(missing)]
+    return wrong
+
+
+def statuses(left: Sequence[Left]) -> dict[tuple[str, str], set[int]]:
+    """Wait statuses by (job, step)."""
+    found: dict[tuple[str, str], set[int]] = {}
+    for one in left:
+        for line in one.lines if one.kind == "tasks" else ():
+            if match := _TASK.match(line):
+                found.setdefault((match[1], match[2]), set()).add(int(match[4], 16))
+    return found
+
+
+def _statuses(left: Sequence[Left], whole: bytes) -> list[str]:
+    """Every exit of a step that accounting calls abnormal was seen as a task's wait status."""
+    seen = statuses(left)
+    wrong = []
+    for job in json.loads(whole or b'{"jobs": []}')["jobs"]:
+        for step in job.get("steps", ()):
+            name = step["step"]["id"]
+            name = str(name if isinstance(name, str) else name.get("step_id", name))
+            number, _, step_name = name.partition(".")
+            code, signal = _exit(step.get("exit_code", {}))
+            if step_name == "extern" or not (code or signal) or (number, step_name) not in seen:
+                continue
+            ends = seen[number, step_name]
+            fits = {s for s in ends if (s & 0x7F) == signal if signal or (s >> 8) == code}
+            # Slurm marks a step with 0:125 after an OOM kill, whatever its tasks' statuses.
+            if not fits and signal != 125:
+                wrong.append(f"step {name}: sacct {code}:{signal}, tasks {[hex(s) for s in sorted(ends)]}")
+    return wrong
+
+
+def _exit(record: Mapping[str, object]) -> tuple[int, int]:
+    """(code, signal) of a JSON exit code of any version."""
+
+    def number(value: object) -> int:
+        if isinstance(value, Mapping):
+            value = value.get("number", value.get("signal_id", value.get("id", 0)))
+            return number(value)
+        return value if isinstance(value, int) else 0
+
+    return number(record.get("return_code", 0)), number(record.get("signal", 0))
+
+
+def _counters(left: Sequence[Left], kernel: bytes) -> list[str]:
+    """Whom the kernel killed for the job's limit, the counters of the task know."""
+    wrong = []
+    for one in {one.job for one in left if one.kind == "tasks"}:
+        killed = re.findall(rb"oom-kill:.*CONSTRAINT_MEMCG.*oom_memcg=\S*/job_" + one.encode() + rb"\b", kernel)
+        counted = [line for other in left if other.job == one for line in other.lines if _counted(line)]
+        if bool(killed) != bool(counted):
+            wrong.append(
+                f"job {one}: the kernel log has {len(killed)} kills for its limit, the counters {len(counted)}"
+            )
+    return wrong

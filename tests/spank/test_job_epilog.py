@@ -1,0 +1,95 @@
+"""job_epilog: the node's ticket, and for which jobs there is none."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.spank.conftest import Node
+
+
+def tickets(node: Node) -> dict[str, list[str]]:
+    return {
+        name: content.decode("utf-8", "surrogateescape").split("\0")
+        for name, content in node.files().items()
+        if name.endswith(".spank")
+    }
+
+
+def test_a_clean_job_leaves_nothing(node: Node) -> None:
+    node.call(
+        *("task:status=0", "epilog:job=7"),
+        SLURM_JOB_ID="7", SLURM_JOB_EXIT_CODE="0", SLURM_JOB_EXIT_CODE2="0:0", SLURM_JOB_DERIVED_EC="0",
+    )  # fmt: skip
+    assert node.files() == {}
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{"SLURM_JOB_EXIT_CODE": "256"}, {"SLURM_JOB_EXIT_CODE2": "0:125"}, {"SLURM_JOB_DERIVED_EC": "9"}],
+)
+def test_an_exit_code_makes_a_ticket(node: Node, variables: dict[str, str]) -> None:
+    node.call("epilog:job=7", **{"SLURM_JOB_ID": "7", "SLURM_JOB_EXIT_CODE": "0", **variables})
+    ((name, ticket),) = tickets(node).items()
+    assert name.startswith("new/7.")
+    assert ticket[0].startswith("SLURM_TRIAGE_TIME=") and ticket[2] == "SLURM_TRIAGE_WHY=exit" and ticket[-1] == ""
+    assert {f"{key}={value}" for key, value in variables.items()} <= set(ticket)
+
+
+def test_task_records_are_moved_and_make_a_ticket_even_with_exit_code_0(node: Node) -> None:
+    node.call("task:status=15", "epilog:job=7", SLURM_JOB_ID="7", SLURM_JOB_EXIT_CODE="0")
+    names = sorted(node.files())
+    assert [n.rsplit(".", 1)[1] for n in names] == ["spank", "tasks"] and names[0][:-6] == names[1][:-6]
+    assert "SLURM_TRIAGE_WHY=tasks" in tickets(node)[names[0]]
+
+
+def test_the_attempts_of_a_requeued_job_stay_apart(node: Node) -> None:
+    for _ in range(2):
+        node.call("task:status=15", "epilog:job=7")
+    names = sorted(node.files())
+    assert len(names) == 4 and not list((node.spool / "tmp").iterdir())
+
+
+def test_other_jobs_on_the_node_are_left_alone(node: Node) -> None:
+    node.call("task:job=70,status=9", "epilog:job=7,status=0")
+    assert list(node.files()) == ["tmp/70.tasks"]
+
+
+def test_values_with_newlines_forge_nothing_and_a_huge_environment_is_cut_between_variables(node: Node) -> None:
+    huge = {f"X{number}": "y" * 100_000 for number in range(10)}
+    node.call("epilog:job=7", SLURM_JOB_EXIT_CODE="9", SLURM_JOB_COMMENT="a\nSLURM_JOB_UID=0", **huge)
+    ((_, ticket),) = tickets(node).items()
+    assert "SLURM_JOB_COMMENT=a\nSLURM_JOB_UID=0" in ticket and "SLURM_JOB_UID=0" not in ticket
+    assert ticket[-1] == "" and sum(len(v) + 1 for v in ticket) <= 65536
+
+
+SIGNS = [
+    "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+    "mce: [Hardware Error]: Machine check events logged",
+    "EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0_Chan#0_DIMM#0",
+]
+
+
+@pytest.mark.parametrize("text", SIGNS)
+def test_a_kernel_sign_since_the_job_began(node: Node, tmp_path: Path, text: str) -> None:
+    log = tmp_path / "log"
+
+    def said(content: str, since: float = 100) -> str:
+        log.write_text(content)
+        return node.call(f"sign:{since},{log}").strip()
+
+    assert said(f"<6>[   99.000000] eth0: up\n<4>[  123.456789] {text}\n") == "sign"
+    assert said(f"<4>[   99.900000] {text}\n<6>[  123.000000] eth0: up\n") == "none"  # before the job
+    assert said(f"<12>[  123.456789] {text}\n") == "none"  # a process wrote it into the log
+    assert said(f"<4>{text}\n") == "none"  # no time
+    assert said("<4>[\n<4>[ 1") == "none" and said("<") == "none" and said("") == "none"
+    assert said(f"tail of a line\n<4>[  200.000001] {text}") == "sign"
+
+
+def test_the_real_kernel_log_is_asked_for_a_job_that_just_began(node: Node) -> None:
+    node.call("epilog:job=7", SLURM_JOB_EXIT_CODE="0", SLURM_JOB_START_TIME=str(int(time.time()) - 1))
+    assert not tickets(node)  # this machine had no hardware error within the last two seconds
+    node.call("epilog:job=7", SLURM_JOB_EXIT_CODE="0", SLURM_JOB_START_TIME="soon")
+    assert not tickets(node)

@@ -1,0 +1,170 @@
+"""task_exit: what is written for which end of a task, and what is not."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+
+from slurm_triage import case
+from slurm_triage.case import Manifest
+from slurm_triage.clock import Clock
+from slurm_triage.model import MemoryCounters, TaskExit
+from slurm_triage.sources import Context, task_exits
+from tests.spank.conftest import Node
+
+
+def exits(node: Node) -> list[str]:
+    return [line for line in node.lines() if " task_exit " in line and " memcg " not in line]
+
+
+def counters(node: Node, level: str) -> list[str]:
+    return [line for line in node.lines() if f" memcg {level} " in line]
+
+
+def test_a_clean_task_leaves_nothing(node: Node) -> None:
+    node.call("task:status=0", "task:rank=1,status=0")
+    assert node.files() == {}
+
+
+def test_a_failed_task_with_its_identity_and_raw_status(node: Node) -> None:
+    node.call("task:status=0x8900,step=0,groups=3,tasks=2,of=4")
+    info, end = node.lines()[:2]
+    assert re.fullmatch(
+        r"\d+\.\d{3} node=\S+ stepd=\d+ step_info job=7 step=0 uid=1001 gid=1002"
+        r" groups=4000000000,4000000001,4000000002 restart=0 tasks=2 of=4 nodes=2 boot=[0-9a-f-]{36} slurm=24\.11\.5",
+        info,
+    )
+    assert re.fullmatch(
+        r"\d+\.\d{3} node=\S+ stepd=\d+ task_exit job=7 step=0 rank=0 local=0 pid=4711"
+        r" status=0x8900 mono=\d+\.\d{6} clean=0",
+        end,
+    )
+
+
+def test_the_engine_reads_what_the_plugin_writes(node: Node) -> None:
+    node.cgroup_v2(7, "0", {0: (0, 0), 1: (1, 0)}, hit=37)
+    node.call("task:rank=1,local=1,status=9")
+    file = case.EvidenceFile("tasks.c1.txt", node.spool / "tmp" / "7.tasks")
+    assert task_exits.recognise("tasks.c1.txt", node.lines()) == 1.0
+    events = list(task_exits.parse(file, Context(Clock(), Manifest())))
+    (end,) = [e for e in events if isinstance(e, TaskExit)]
+    assert (end.job, end.step, end.rank, end.signal, end.code) == ("7", "0", 1, 9, 0)
+    found = {e.level: e for e in events if isinstance(e, MemoryCounters)}
+    assert found["task"].events["oom_kill"] == 1 and found["task"].limit is None
+    assert found["job"].local["max"] == 37 and found["job"].limit == 83886080 and found["job"].peak == 83886080
+
+
+def test_clean_tasks_before_the_first_failure_are_counted_and_later_ones_recorded(node: Node) -> None:
+    node.call("task:rank=0,status=0", "task:rank=1,status=0", "task:rank=2,status=11", "task:rank=3,status=0")
+    assert [re.sub(r".* (rank=\d+) .*(status=\S+) .*(clean=\d+)", r"\1 \2 \3", line) for line in exits(node)] == [
+        "rank=2 status=0x000b clean=2",
+        "rank=3 status=0x0000 clean=2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("step", "name"),
+    [
+        (0xFFFFFFFB, "batch"),
+        (0xFFFFFFFC, "extern"),
+        (0xFFFFFFFA, "interactive"),
+        (0, "0"),
+        (4294967290 - 1, "4294967289"),
+    ],
+)
+def test_steps_have_slurms_names(node: Node, step: int, name: str) -> None:
+    node.call(f"task:status=256,step={step}")
+    assert all(f" step={name} " in line for line in node.lines())
+    assert (" of=" in node.lines()[0]) == name.isdigit()  # for a batch step Slurm answers for the whole job
+
+
+def test_an_oom_kill_below_a_task_that_exits_0_is_recorded_v2(node: Node) -> None:
+    node.cgroup_v2(7, "0", {0: (1, 0)}, hit=37)
+    node.call("task:status=0")
+    assert " events=low 0,high 0,max 37,oom 37,oom_kill 1,oom_group_kill 0 " in counters(node, "job")[0]
+    assert " local=low 0,high 0,max 37,oom 37,oom_kill 0,oom_group_kill 0 " in counters(node, "job")[0]
+    assert ",oom_kill 1," in counters(node, "task")[0] and " peak=83886080 max=max " in counters(node, "task")[0]
+
+
+def test_an_oom_kill_below_a_task_that_exits_0_is_recorded_v1(node: Node) -> None:
+    node.cgroup_v1(7, "0", {0: 1})
+    node.call("task:status=0")
+    assert counters(node, "task")[0].endswith(
+        " failcnt=0 max_usage=83886080 limit=83886080 oom_control=oom_kill_disable 0,under_oom 0,oom_kill 1"
+    )
+    assert counters(node, "job")[0].endswith("oom_kill 0")
+
+
+def test_the_folder_of_a_task_is_named_by_its_rank(node: Node) -> None:
+    node.cgroup_v1(7, "0", {4: 0, 5: 1})
+    node.call("task:rank=5,local=1,status=9", "task:rank=4,local=0,status=15")
+    assert [line.rsplit(" ", 1)[1] for line in counters(node, "task")] == ["1", "0"]
+
+
+@pytest.mark.parametrize(
+    ("where", "why"),
+    [
+        ("0::/user.slice\n", "not-in-a-job-cgroup"),
+        ("0::/x/job_70/step_0/slurm\n", "not-in-a-job-cgroup"),
+        ("0::/../job_7/step_0/slurm\n", "not-in-a-job-cgroup"),
+        ("4:memory:/\n0::/a/job_7/step_0/slurm\n", "not-in-a-job-cgroup"),
+        ("0::/elsewhere/job_7/step_0/slurm\n", "gone"),
+        ("", "not-in-a-job-cgroup"),
+        ("a" * 9000, "not-in-a-job-cgroup"),
+        (None, "no-proc"),
+    ],
+)
+def test_could_not_look_is_said(node: Node, where: str | None, why: str) -> None:
+    if where is None:
+        (node.root / "self_cgroup").unlink()
+    else:
+        (node.root / "self_cgroup").write_text(where)
+    node.call("task:status=9")
+    assert [line.rsplit(" ", 1)[1] for line in node.lines() if " memcg " in line] == [f"unread={why}"] * 3
+
+
+def test_a_thousand_tasks_at_once_fit_and_repeat_no_counters_of_the_job(node: Node) -> None:
+    node.cgroup_v2(7, "0", dict.fromkeys(range(1000), (0, 0)))
+    node.call("many:1000,status=9,tasks=1000,of=1000")
+    assert len(exits(node)) == 1000 and len(counters(node, "task")) == 1000
+    assert len(counters(node, "job")) < 100
+    assert (node.spool / "tmp" / "7.tasks").stat().st_size <= 1 << 20
+    assert not (node.spool / "dropped").exists()
+
+
+def test_counters_of_the_job_are_read_again_after_an_oom_event(node: Node) -> None:
+    node.call("task:rank=0,status=9", "task:rank=1,status=9", "pause:150", "task:rank=2,status=9")
+    assert len(counters(node, "job")) == 2
+
+
+def test_several_slurmstepd_append_to_one_file(node: Node) -> None:
+    command = [str(node.driver), f"spool={node.spool}", f"cgroup={node.root / 'cgroup'}"]
+    running = [
+        subprocess.Popen([*command, f"many:50,status=9,step={step}"], cwd=node.root, stdout=subprocess.DEVNULL)
+        for step in range(8)
+    ]
+    assert [process.wait() for process in running] == [0] * 8
+    assert len(exits(node)) == 400
+    assert all(re.match(r"\d+\.\d{3} node=\S+ stepd=\d+ (step_info|task_exit) job=7 step=\d ", x) for x in node.lines())
+
+
+def test_many_groups_are_cut_and_said(node: Node) -> None:
+    node.call("task:status=9,groups=65536")
+    assert len(node.lines()[0].split(" groups=")[1].split(" ")[0].split(",")) == 256
+    assert " more=65280 " in node.lines()[0]
+
+
+def test_a_slurm_that_answers_nothing(node: Node) -> None:
+    node.call("task:status=9,silent=1", "epilog:silent=1")
+    assert node.files() == {}
+
+
+def test_a_torn_record_does_not_swallow_the_next(node: Node) -> None:
+    node.call("task:status=9")
+    file = node.spool / "tmp" / "7.tasks"
+    file.write_bytes(file.read_bytes() + b"1796051466.587 node=c1 stepd=4")
+    node.call("task:rank=1,status=15")
+    assert [line for line in node.lines() if "rank=1" in line and "status=0x000f" in line]
+    assert file.stat().st_mode & 0o777 == 0o600
