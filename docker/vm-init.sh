@@ -72,6 +72,9 @@ wait_for() {
 }
 port_open() { (: <"/dev/tcp/$1/$2") 2>/dev/null; }
 
+export WITNESSES='spank epilog epilogslurmctld'
+install -d -m 0700 /var/spool/slurm-triage /var/spool/slurm-triage/{tmp,new,work,done,bad}
+
 # The same roles as in containers; they stay in the foreground there, so they go to the background here.
 /usr/local/sbin/entrypoint.sh db >/answers.db.log 2>&1 &
 wait_for 'database' 240 port_open ctl 3306
@@ -124,6 +127,8 @@ scontrol show config >/answers/cluster/scontrol-config.txt
 scontrol show partition >/answers/cluster/scontrol-partition.txt
 sacctmgr -P show qos >/answers/cluster/sacctmgr-qos.psv
 cp /etc/slurm/slurm.conf /etc/slurm/cgroup.conf /answers/cluster/
+cp -r /var/spool/slurm-triage/new /answers/spool-node
+cp -r /var/spool/slurm-triage-ctld/new /answers/spool-ctld
 dmesg >/answers/dmesg
 trap - EXIT
 say "all jobs done after $SECONDS s"

@@ -39,6 +39,11 @@ def sent(files: dict[str, bytes], end: bytes = b"END-OF-ANSWERS\r\n") -> bytes:
     return base64.encodebytes(packed.getvalue()).replace(b"\n", b"\r\n") + end
 
 
+def ticket(context: str, why: str = "") -> bytes:
+    lines = (why, "SLURM_JOB_ID=1", "SLURM_JOB_UID=1001", f"SLURM_SCRIPT_CONTEXT={context}")
+    return "".join(f"{line}\0" for line in lines if line).encode()
+
+
 def answers(result: bytes = b"complete\n") -> dict[str, bytes]:
     job = "jobs/00-exit5/"
     return {
@@ -51,6 +56,9 @@ def answers(result: bytes = b"complete\n") -> dict[str, bytes]:
         "slurmctld.log": b"[2026-11-30T15:48:18.000] _job_complete: JobId=1 WEXITSTATUS 5\n",
         "slurmd.log": b"[2026-11-30T15:48:18.000] [1.batch] done with step\n",
         "dmesg": b"[    1.000000] early\n[   10.000000] in time\n",
+        "spool-node/1.1796053698.9.spank": ticket("epilog_slurmd", "SLURM_TRIAGE_WHY=exit"),
+        "spool-node/1.1796053698.8.epilog": ticket("epilog_slurmd"),
+        "spool-ctld/1.1796053698.7.epilogslurmctld": ticket("epilog_slurmctld"),
         f"{job}id": b"1\n",
         f"{job}psv": SACCT,
         f"{job}json": b'{"jobs": []}',

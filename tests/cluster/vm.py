@@ -15,9 +15,11 @@ import re
 import sys
 import tarfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from tests.cluster.record import FIELDS, Answers, Facts, write
+from tests.cluster import witnesses
+from tests.cluster.record import FIELDS, Answers, Facts, rows, write
 from tests.cluster.run import NAMES, Outcome, empty_folder, examine, report, show
 from tests.cluster.scenarios import Scenario, ScenarioError, load
 
@@ -81,9 +83,26 @@ def check(files: Mapping[str, bytes], scenarios: Sequence[Scenario], out: Path) 
             {"ctl": files["slurmd.log"]},
             files["dmesg"],
             {"job.out": files[f"{job}output"]},
+            left=[left for left in _left(files) if left.job == number_of_job],
         )
-        outcomes.append(examine(scenario, write(out, facts, scenario, number_of_job, answers)))
+        folder = write(out, facts, scenario, number_of_job, answers)
+        records = rows(answers.psv.decode("utf-8", "replace"))
+        log = folder / "kmsg.txt"
+        kernel = log.read_bytes() if log.exists() else b""
+        fit = witnesses.judge(answers.left, records, answers.json, kernel)
+        outcome = examine(scenario, folder)
+        outcomes.append(replace(outcome, wrong=(*outcome.wrong, *(f"witnesses: {text}" for text in fit))))
     return outcomes
+
+
+def _left(files: Mapping[str, bytes]) -> list[witnesses.Left]:
+    """What the witnesses left in the spools of the machine, which is node and controller."""
+    found = []
+    for path, content in files.items():
+        host, _, name = path.partition("/")
+        if host in ("spool-node", "spool-ctld"):
+            found.append(witnesses.named("ctl", f"new/{name}", content))
+    return found
 
 
 def main(argv: Sequence[str] | None = None) -> int:

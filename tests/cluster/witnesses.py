@@ -45,18 +45,25 @@ class Left:
         return self.content.decode("utf-8", "replace").splitlines()
 
 
+def named(host: str, path: str, content: bytes) -> Left:
+    """A file of a spool. Raises `ValueError` for a name that no writer gives."""
+    match = _NAME.fullmatch(path)
+    if match is None:
+        raise ValueError(f"{host}: {path} is no record of a witness")
+    return Left(host, match[1], (int(match[2]), int(match[3])), match[4], content)
+
+
 def unpack(host: str, archive: bytes) -> list[Left]:
-    """The files below new/ of a spool that was packed with tar. Raises `ValueError` for a name no writer gives."""
+    """The files below new/ of a spool that was packed with tar. Raises `ValueError` for what no writer leaves."""
     found = []
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         for member in files:
             stream = files.extractfile(member) if member.isfile() else None
             if stream is None:
                 continue
-            match = _NAME.fullmatch(member.name)
-            if match is None or (member.mode & 0o777) != 0o600:
-                raise ValueError(f"{host}: {member.name} with mode {member.mode:o} is no record of a witness")
-            found.append(Left(host, match[1], (int(match[2]), int(match[3])), match[4], stream.read()))
+            if (member.mode & 0o777) != 0o600:
+                raise ValueError(f"{host}: {member.name} has the mode {member.mode:o}")
+            found.append(named(host, member.name, stream.read()))
     return sorted(found, key=lambda left: (left.job, left.order, left.kind))
 
 

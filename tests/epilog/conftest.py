@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -30,7 +29,6 @@ class Hook:
     script: Path
     spool: Path
     tools: Path
-    made: list[str] = field(default_factory=list)
 
     def command(self) -> list[str]:
         """The words that run it."""
@@ -39,7 +37,12 @@ class Hook:
         return [shell, *(["sh"] if self.shell == "busybox" else []), str(self.script)]
 
     def start(
-        self, environment: Mapping[str, str] = FAILED, preexec: Callable[[], None] | None = None, **more: object
+        self,
+        environment: Mapping[str, str] = FAILED,
+        preexec: Callable[[], None] | None = None,
+        *,
+        stdout: int | None = None,
+        stderr: int | None = None,
     ) -> subprocess.Popen[bytes]:
         """Starts it in a session of its own, as slurmd does."""
         return subprocess.Popen(
@@ -47,7 +50,8 @@ class Hook:
             env=dict(environment),
             start_new_session=True,
             preexec_fn=preexec,
-            **more,  # type: ignore[call-overload]
+            stdout=stdout,
+            stderr=stderr,
         )
 
     def run(
@@ -96,5 +100,4 @@ def hook(request: pytest.FixtureRequest, name: str, tmp_path: Path) -> Hook:
     script = tmp_path / name
     script.write_text("\n".join(lines) + "\n")
     script.chmod(0o755)
-    os.sync()
     return Hook(name, str(request.param), script, spool, tools)

@@ -52,7 +52,12 @@ docker export "$container" | tar -C "$folder/root" -x \
     --exclude='usr/libexec/gcc/*' --exclude='usr/bin/x86_64-linux-gnu-*' --exclude='usr/include/*' \
     --exclude='usr/share/perl/*' --exclude='usr/lib/x86_64-linux-gnu/perl*' --exclude='var/cache/*' \
     --exclude='usr/lib/x86_64-linux-gnu/*.a' --exclude='var/lib/apt/*' --exclude='usr/bin/mariadb-[!i]*' \
-    --exclude='usr/bin/aria_*' --exclude='usr/bin/myisam*' --exclude='usr/lib/galera/*'
+    --exclude='usr/bin/aria_*' --exclude='usr/bin/myisam*' --exclude='usr/lib/galera/*' --exclude='usr/bin/make'
+# The plugin is built where the compiler is, and make stays out of the machine.
+docker run --rm --entrypoint make --volume "$PWD/spank:/spank:ro" --volume "$folder/root/shared/lib:/built" "$IMAGE" \
+    -s -C /spank BUILD=/built >/dev/null
+mkdir -p "$folder/root/opt/slurm-triage"
+cp -r epilog "$folder/root/opt/slurm-triage/epilog"
 .venv/bin/python -m tests.cluster.vm jobs "$folder/root/jobs"
 chmod -R a+rX "$folder/root/jobs"
 ln -s usr/local/sbin/vm-init.sh "$folder/root/init"

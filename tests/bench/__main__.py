@@ -26,26 +26,14 @@ from slurm_triage.history import queries
 from slurm_triage.history.store import History
 from slurm_triage.report.document import document
 from slurm_triage.report.text import render
+from tests.bench.timing import summary, timed
+from tests.bench.witnesses import bench_hooks, bench_plugin
 from tests.corpus.load import BUILTIN, CorpusError, cases, write
 
 ROWS = 10_000
 NODES, USERS, CAUSES = 200, 40, ("memcg_oom", "time_limit", "app_error", "node_fail", "cancelled_by_user")
 SAMPLE = ("recorded-24.11", "1088-oom_one_of_four_kbe")
 """Corpus and id of the case that the commands are timed with: all kinds of evidence, a kernel log among them."""
-
-
-def timed(run: Callable[[], object]) -> float:
-    """Milliseconds of one call."""
-    began = time.perf_counter()
-    run()
-    return (time.perf_counter() - began) * 1000
-
-
-def summary(values: Sequence[float]) -> str:
-    """Median, 95th percentile and maximum in milliseconds."""
-    ordered = sorted(values)
-    p95 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
-    return f"median {statistics.median(ordered):8.2f}  p95 {p95:8.2f}  max {ordered[-1]:8.2f} ms"
 
 
 def sample() -> dict[str, bytes]:
@@ -215,6 +203,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--runs", type=int, default=11, help="runs of each command (default %(default)s)")
     parser.add_argument("--rows", type=int, default=ROWS, help="records of the history (default %(default)s)")
+    parser.add_argument("--hook-runs", type=int, default=500, help="runs of each hook (default %(default)s)")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="slurm-triage-bench.") as folder:
         work = Path(folder)
@@ -252,6 +241,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             for corpus in BUILTIN:
                 for line in bench_stages(corpus):
                     print(line, flush=True)
+            print("\n== hooks, as processes beside an empty script", flush=True)
+            for line in bench_hooks(work, options.hook_runs):
+                print(line, flush=True)
+            print("\n== SPANK plugin, calls", flush=True)
+            for line in bench_plugin(work):
+                print(line, flush=True)
             print("\n== live, on the login node", flush=True)
             for line in bench_live(options.runs):
                 print(line, flush=True)
