@@ -17,7 +17,9 @@ from slurm_triage.model import (
     Setting,
     Sign,
     Stamp,
+    StepInfo,
     StepRecord,
+    TaskExit,
     Voice,
 )
 from slurm_triage.parts import Owners, id_order, raw_ids
@@ -81,7 +83,11 @@ def split(
     for event in rest:
         if isinstance(event, (HookEnv, ControllerJob)) and event.job in views:
             views[event.job].append(event)
-    runs = {raw: runs_of(books[raw], views[raw]) for raw in books}
+    restarts: dict[str, set[int]] = {raw: set() for raw in books}
+    for event in rest:
+        if isinstance(event, StepInfo) and event.job in restarts and event.restart is not None:
+            restarts[event.job].add(event.restart)
+    runs = {raw: runs_of(books[raw], views[raw], restarts[raw]) for raw in books}
     owners = Owners(parts, events, runs)
     mine: dict[str, list[Event]] = {raw: [] for raw in books}
     for event in rest:
@@ -138,7 +144,7 @@ def _finish(run: Run, raw: str, number: int, count: int, ids: frozenset[str], ha
                 end = end or event.end
     if start is not None:
         started = True
-    if started is None and any(isinstance(e, Sign) and e.voice in (Voice.PROGRAM, Voice.SLURM) for e in run.events):
+    if started is None and any(_shows_a_start(e) for e in run.events):
         started = True
     return Attempt(
         raw or None,
@@ -153,3 +159,9 @@ def _finish(run: Run, raw: str, number: int, count: int, ids: frozenset[str], ha
         has_log=has_log,
         ids=ids,
     )
+
+
+def _shows_a_start(event: Event) -> bool:
+    if isinstance(event, Sign):
+        return event.voice in (Voice.PROGRAM, Voice.SLURM)
+    return isinstance(event, TaskExit) and event.step != "extern"

@@ -234,13 +234,39 @@ class HookEnv(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class StepInfo(Event):
+    """What a slurmstepd says of its step before its first task record. None = not said, or not to be relied on.
+
+    `stepd` is the process id of slurmstepd, `tasks` how many tasks the step has on this node, `of` in all, `uid` the
+    job's user. `restart` counts the requeues of the job (0: first attempt): slurmd tells it to the slurmstepd of the
+    batch script only, all others say 0 (stepd_step_rec_create of Slurm 22.05 to 26.05), so their 0 is None here.
+    """
+
+    stepd: int | None = None
+    restart: int | None = None
+    tasks: int | None = None
+    of: int | None = None
+    uid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TaskExit(Event):
-    """slurmstepd's wait status of one task (SPANK task_exit). `status` is the raw wait status."""
+    """slurmstepd's wait status of one task (SPANK task_exit). `status` is the raw wait status.
+
+    `stepd` is the process id of slurmstepd, `restart` as in its `StepInfo`. `mono` is CLOCK_MONOTONIC in seconds when
+    the task was reaped; it orders the tasks of one slurmstepd even when the wall clock is set. `clean` is None for a
+    witness that records every task; else only what went wrong is recorded: tasks that ended with status 0 before the
+    first record of that slurmstepd have no record, `clean` is their number.
+    """
 
     rank: int = 0
     local_rank: int | None = None
     pid: int | None = None
     status: int = 0
+    stepd: int | None = None
+    restart: int | None = None
+    mono: float | None = None
+    clean: int | None = None
 
     @property
     def signal(self) -> int:
@@ -263,7 +289,9 @@ class MemoryCounters(Event):
     """Counters of a memory cgroup, read when a task ended. Sizes in bytes, None = not there.
 
     `level` is `job`, `step` or `task`. `events` counts the subtree, `local` the cgroup itself (cgroup v2). On v1 only
-    `oom_kill` is in `events`, and it counts only kills in that very cgroup.
+    `oom_kill` is in `events`, and it counts only kills in that very cgroup; `memsw_peak` and `memsw_limit` are of
+    memory and swap together. `unread` says why the cgroup could not be looked at; then nothing else is known of it.
+    `restart` as in the `StepInfo` of the same slurmstepd.
     """
 
     level: str = ""
@@ -273,6 +301,10 @@ class MemoryCounters(Event):
     peak: int | None = None
     limit: int | None = None  # None = no limit or not read
     failcnt: int | None = None
+    memsw_peak: int | None = None
+    memsw_limit: int | None = None
+    unread: str = ""
+    restart: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

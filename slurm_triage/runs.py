@@ -2,14 +2,15 @@
 
 Requeued jobs keep their id, so a run is known by its start time, and lines that carry a time go to the run that was the
 current one then. Slurm truncates the output at the start of the next run unless JobFileAppend or --open-mode say
-otherwise: lines of it without a time are of the last run that started. Other lines whose time cannot be compared with
-the runs' are of none of several runs.
+otherwise: lines of it without a time are of the last run that started. Records of the SPANK plugin say how often the
+job was requeued before. Other lines whose time cannot be compared with the runs' are of none of several runs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -18,10 +19,13 @@ from slurm_triage.model import (
     Event,
     HookEnv,
     JobRecord,
+    MemoryCounters,
     OomKill,
     Sign,
     Stamp,
+    StepInfo,
     StepRecord,
+    TaskExit,
     Voice,
 )
 from slurm_triage.sources import JOB_OUTPUT
@@ -54,6 +58,8 @@ class Run:
     start: Stamp | None
     submit: Stamp | None
     started: bool | None
+    restart: int | None = None
+    """How often the job had been requeued before this attempt, None if not known."""
     records: list[JobRecord] = field(default_factory=list)
     steps: list[StepRecord] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
@@ -72,8 +78,13 @@ def trust(event: JobRecord | StepRecord) -> tuple[int, int, str, int]:
     return (final, kind, event.cite.file, event.cite.line)
 
 
-def runs_of(book: Sequence[JobRecord | StepRecord], views: Sequence[HookEnv | ControllerJob]) -> list[Run]:
-    """The attempts that accounting (else the hooks, else the controller) shows for one part, in time order."""
+def runs_of(
+    book: Sequence[JobRecord | StepRecord], views: Sequence[HookEnv | ControllerJob], restarts: Collection[int] = ()
+) -> list[Run]:
+    """The attempts that accounting (else the hooks, else the controller) shows for one part, in time order.
+
+    Where none of them tells when an attempt started, each of the requeue counts `restarts` is one.
+    """
     runs: list[Run] = []
     records = sorted((e for e in book if isinstance(e, JobRecord)), key=trust)
     pieces = [r for r in records if r.state == "RESIZING"]
@@ -85,16 +96,23 @@ def runs_of(book: Sequence[JobRecord | StepRecord], views: Sequence[HookEnv | Co
                 run.submit = run.submit or record.submit
                 break
         else:
-            runs.append(Run(record.start, record.submit, record.started, [record]))
+            runs.append(Run(record.start, record.submit, record.started, records=[record]))
     if not runs:
         starts: list[Stamp] = []
         for event in views:
             if event.start is not None and not any(_same_start(event.start, start) for start in starts):
                 starts.append(event.start)
-        runs = [Run(start, None, True) for start in starts] or [Run(None, None, None)]
+        runs = [Run(start, None, True) for start in starts]
+        if not runs and len(restarts) > 1:
+            runs = [Run(None, None, True, restart) for restart in sorted(restarts)]
+        runs = runs or [Run(None, None, None)]
     runs.sort(key=lambda r: (r.start or r.submit or Stamp(float("inf"), float("inf"))).lo)
     if pieces and runs:
         runs[-1].records.extend(pieces)
+    for run in runs:
+        said = {r.restarts for r in run.records if r.restarts is not None}
+        if len(said) == 1:
+            run.restart = said.pop()
     return runs
 
 
@@ -160,18 +178,27 @@ class Course:
                     self._marks.setdefault(event.cite.file, []).append(mark)
         for marks in self._marks.values():
             marks.sort(key=lambda m: m.line)
+        counts = [run.restart for run in self.runs]
+        whole = None not in counts and len(set(counts)) == len(counts)
+        self._by_count = {run.restart: run for run in self.runs if run.restart is not None} if whole else {}
+        self._requeues = sorted(
+            {(e.at.hi, e.restart) for e in events if isinstance(e, StepInfo) and e.at and e.restart is not None}
+        )
 
     def run_of(self, event: Event) -> Run | None:
         """The run that an event is from; None for one from before the first run, or if it could be of several."""
         if isinstance(event, (HookEnv, ControllerJob)) and event.start is not None:
-            for run in self.runs:
-                if _same_start(run.start, event.start):
-                    return run
+            for known in self.runs:
+                if _same_start(known.start, event.start):
+                    return known
         hint = _attempt_hint(event.cite.file)
         if hint is not None and 1 <= hint <= len(self.runs):
             return self.runs[hint - 1]
         if isinstance(event, (HookEnv, ControllerJob)):
-            return self.last
+            return self.at(event.at) or self.last
+        record = event if isinstance(event, (StepInfo, TaskExit, MemoryCounters)) else None
+        if record is not None and record.restart is not None and self._by_count:
+            return self._by_count.get(record.restart)
         if of_output(event) and not by_slurm(
             event
         ):  # programs print times of any zone: such a time counts only where it fits a run
@@ -181,7 +208,26 @@ class Course:
         early = event.at is not None and first is not None and event.at.before(replace(first, lo=first.lo - SLACK))
         if early and not of_node:
             return None  # slurmctld gives a requeued job a new submit time: this is an earlier attempt's
-        return self.at(event.at) or (self._by_line(event) if of_output(event) else self._only)
+        run = self.at(event.at)
+        count = self._requeues_before(record) if run is None and record is not None else None
+        if count is not None and self._by_count:
+            return self._by_count.get(count)
+        if count is not None and len(self.runs) > 1:
+            return self.runs[count] if count < len(self.runs) else None
+        return run or (self._by_line(event) if of_output(event) else self._only)
+
+    def _requeues_before(self, record: StepInfo | TaskExit | MemoryCounters) -> int | None:
+        """How often the job had been requeued before the attempt that the record is of, None if it cannot be told.
+
+        Steps do not know that number; the batch scripts before and after them in time do, if no attempt is between.
+        """
+        if record.restart is not None or record.at is None:
+            return record.restart
+        index = bisect_left(self._requeues, (record.at.lo, 0))
+        before = self._requeues[index - 1][1] if index else -1
+        if index < len(self._requeues) and self._requeues[index][1] - before <= 1:
+            return self._requeues[index][1]
+        return None
 
     @property
     def _only(self) -> Run | None:

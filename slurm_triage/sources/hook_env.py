@@ -7,6 +7,9 @@ twice with different values is left out, and an `Unreadable` names it. A faked v
 all cannot be told from a true one: `HookEnv.forgeable` says so, and SLURMD_NODENAME, which only slurmd sets, is left
 out of the environment of EpilogSlurmctld.
 
+The tickets of the project's own hooks (docs/reference/spool.md) are of the first form. One that does not end in NUL was
+cut: its last variable may be the beginning of one and is not read, the others are whole.
+
 Variables by hook and version: src/plugins/prep/script/prep_script_slurmd.c and src/slurmctld/job_mgr.c of Slurm 22.05
 to 26.05; recorded on 22.05.8, 24.11.5 and 26.05.5.
 """
@@ -27,6 +30,8 @@ _KEPT = re.compile(r"SLURM\w*|KUBERNETES\w*|CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDI
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _CONTEXT = "SLURM_SCRIPT_CONTEXT"
 _HOOKS = ("epilog_slurmd", "epilog_slurmctld")
+_WRITTEN = "SLURM_TRIAGE_TIME"
+"""When the SPANK plugin wrote its ticket: an epoch with nanoseconds."""
 
 
 def recognise(name: str, head: Sequence[str]) -> float:
@@ -50,22 +55,25 @@ def recognise(name: str, head: Sequence[str]) -> float:
     return min(score, 0.3) if is_output_name(name) else score
 
 
-def _records(file: EvidenceFile, context: Context) -> tuple[list[tuple[int, str]], bool]:
-    """(number, record) of all records, and whether the form can be forged."""
+def _records(file: EvidenceFile, context: Context) -> tuple[list[tuple[int, str]], tuple[int, str] | None, bool]:
+    """(number, record) of all whole records, the one that was cut, and whether the form can be forged."""
     text = file.text()
     if "\0" in text or (context.manifest.env_format or "").lower().startswith("nul"):
-        return list(enumerate(text.split("\0"), 1)), False
-    return list(file.lines()), True
+        *whole, last = enumerate(text.split("\0"), 1)
+        return whole, last if last[1].strip() else None, False
+    return list(file.lines()), None, True
 
 
 def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
-    """One `HookEnv`, and `Unreadable` for every variable that is left out because it may be forged.
+    """One `HookEnv`, and `Unreadable` for every variable that is left out because it may be forged or was cut.
 
     Kept are SLURM*, KUBERNETES*, CUDA_VISIBLE_DEVICES, GPU_DEVICE_ORDINAL and ROCR_VISIBLE_DEVICES. `hook` comes from
     SLURM_SCRIPT_CONTEXT; without it from SLURMD_NODENAME (slurmd) or SLURM_JOB_NAME (slurmctld); it stays empty when
-    neither or both are there.
+    neither or both are there. Its own time is that of the ticket, where it has one.
     """
-    records, forgeable = _records(file, context)
+    records, cut, forgeable = _records(file, context)
+    if cut is not None:
+        yield Unreadable(context.cite(KIND, file, *cut), why="cut: the last variable may be the beginning of one")
     values: dict[str, str] = {}
     cites: dict[str, Cite] = {}
     doubtful: dict[str, str] = {}
@@ -84,7 +92,7 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
         doubtful.setdefault("SLURMD_NODENAME", "not a variable of EpilogSlurmctld: a value with a newline imitates it")
     first = cites.get(_CONTEXT) or cites.get("SLURM_JOB_ID") or next(iter(cites.values()), None)
     if first is None:
-        number, record = next(iter(records), (1, ""))
+        number, record = next(iter(records), None) or cut or (1, "")
         yield Unreadable(context.cite(KIND, file, number, record), why="no variable of Slurm in it")
         return
     doubted = [(cites[key], f"{key}: {why}; it is not used") for key, why in sorted(doubtful.items())]
@@ -93,8 +101,9 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
     node = values.get("SLURMD_NODENAME") or None
     stamps = {key: _epoch(values.get(key)) for key in ("SLURM_JOB_START_TIME", "SLURM_JOB_END_TIME")}
     job = values.get("SLURM_JOB_ID") or values.get("SLURM_JOBID")
+    written = None if forgeable else _instant(values.get(_WRITTEN))
     yield HookEnv(
-        _at(first, node, None),
+        _at(first, node, written),
         job=job,
         hook=hook,
         values=values,
@@ -125,3 +134,10 @@ def _epoch(text: str | None) -> Stamp | None:
     if text is None or not re.fullmatch(r"[0-9]{1,11}", text) or int(text) == 0:
         return None
     return Stamp(float(text), float(text) + 1.0)
+
+
+def _instant(text: str | None) -> Stamp | None:
+    """An epoch with nine digits after the point, to the millisecond."""
+    if text is None or not re.fullmatch(r"[0-9]{1,11}\.[0-9]{9}", text):
+        return None
+    return Stamp(float(text) - 0.001, float(text) + 0.001)

@@ -129,6 +129,35 @@ def test_nul_form_cannot_be_forged() -> None:
     assert found.cites["SLURM_JOB_ID"].line == 4  # the number of the record
 
 
+TICKET = nul("SLURM_TRIAGE_TIME=1796051467.123456789\nSLURM_TRIAGE_BOOT_ID=7c5f\nSLURM_TRIAGE_WHY=tasks,exit\n" + NODE)
+
+
+def test_ticket_of_the_plugin() -> None:
+    found = env(TICKET)
+    assert [type(e) for e in events(TICKET)] == [HookEnv]
+    assert found.values["SLURM_TRIAGE_WHY"] == "tasks,exit"
+    assert found.at is not None and found.at.lo == pytest.approx(1796051467.122) and found.at.zoned
+
+
+def test_time_of_a_ticket_is_not_believed_where_it_can_be_forged() -> None:
+    assert env(TICKET.replace("\0", "\n")).at is None
+    assert env(TICKET.replace("1796051467.123456789", "soon")).at is None
+
+
+@pytest.mark.parametrize("length", range(1, len("SLURM_JOB_END_TIME=1796051466")))
+def test_cut_ticket_keeps_the_whole_variables(length: int) -> None:
+    whole = nul("SLURM_JOB_ID=1004\nSLURM_SCRIPT_CONTEXT=epilog_slurmd\n")
+    bad, found = events(whole + "SLURM_JOB_END_TIME=1796051466"[:length])
+    assert isinstance(bad, Unreadable) and bad.why.startswith("cut") and bad.cite.line == 3
+    assert isinstance(found, HookEnv)
+    assert set(found.values) == {"SLURM_JOB_ID", "SLURM_SCRIPT_CONTEXT"} and found.end is None
+
+
+def test_ticket_cut_in_its_first_variable() -> None:
+    found = events("SLURM_TRIAGE_TIME=17960", 'env_format = "nul"')
+    assert all(isinstance(e, Unreadable) for e in found) and found
+
+
 @pytest.mark.parametrize("value", ["0", "soon", "-1", "9" * 40, ""])
 def test_odd_times_are_none(value: str) -> None:
     assert env(f"SLURM_JOB_ID=1\nSLURM_JOB_END_TIME={value}\n").end is None

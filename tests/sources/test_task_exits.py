@@ -1,4 +1,5 @@
-"""Lines of the recording SPANK plugin, recorded on Slurm 22.05.8 and 24.11.5 (cgroup v1) and 24.11.5 (cgroup v2)."""
+"""Lines of SPANK plugins: recorded on Slurm 22.05.8 and 24.11.5 (cgroup v1) and 24.11.5 (cgroup v2) by the older one;
+those of the project's own as docs/reference/spool.md has them."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_triage.case import from_files
-from slurm_triage.model import Event, MemoryCounters, Sign, TaskExit, Unreadable, Voice
+from slurm_triage.model import Event, MemoryCounters, Sign, StepInfo, TaskExit, Unreadable, Voice
 from slurm_triage.sources import Context
 from slurm_triage.sources import task_exits as source
 
@@ -40,7 +41,24 @@ V1_TASK = (
     "1796051457.182 node=c1 stepd=13898 task_exit job=1087 step=0 memcg task failcnt=0 max_usage=78278656 "
     "limit=9223372036854771712 oom_control=oom_kill_disable 0,under_oom 0,oom_kill 1"
 )
-ALL = [FORK, EXTERN, SEGV, EXIT137, DONE, SELF, V2_JOB, V2_TASK, V1_JOB, V1_TASK]
+HEAD = "1796051466.588 node=c1 stepd=43 task_exit job=1004 step=0"
+INFO = (
+    "1796051466.587 node=c1 stepd=43 step_info job=1004 step=0 uid=1001 gid=1001 groups=1001,2000 restart=0 tasks=2 of=4 "
+    "nodes=2 array=0 boot=7c5f2d6e-8a11-4c55-9d0e-2f0f5a1f7b10 slurm=24.11.5"
+)
+BATCH = INFO.replace("step=0", "step=batch").replace("stepd=43", "stepd=40").replace("tasks=2", "tasks=1")
+KILL = f"{HEAD} rank=12 local=1 pid=79 status=0x0009 mono=8123.000512 clean=11"
+SWAP = (
+    f"{HEAD} memcg job failcnt=7 max_usage=83886080 limit=83886080 oom_control=oom_kill_disable 0,under_oom 0,oom_kill 0 "
+    "memsw_max_usage=83886081 memsw_limit=104857600"
+)
+V2_SWAP = (
+    f"{HEAD} memcg task events=low 0,high 0,max 0,oom 0,oom_kill 1,oom_group_kill 0 local=low 0,oom_kill 1 peak=78704640 "
+    "max=max swap_peak=4096 swap_max=max swap_events=high 0,max 0,fail 0"
+)
+UNREAD = f"{HEAD} memcg step unread=no-access"
+OWN = [INFO, BATCH, KILL, SWAP, V2_SWAP, UNREAD]
+ALL = [*OWN, FORK, EXTERN, SEGV, EXIT137, DONE, SELF, V2_JOB, V2_TASK, V1_JOB, V1_TASK]
 
 
 def events(text: str | bytes) -> list[Event]:
@@ -118,6 +136,8 @@ def test_a_counter_that_was_not_read_is_not_zero() -> None:
     [
         SEGV[: SEGV.index("0x")],
         SEGV.replace("status=0x008b", "status=0x1008b"),
+        KILL[: KILL.index("09 mono")],  # cut inside the status: `0x00` is not status 0
+        KILL[: KILL.index("009 mono")],
         SEGV.replace("rank=3", "rank=x"),
         FORK.replace("rank=0", ""),
         V1_JOB.replace("memcg job", "memcg user"),
@@ -132,7 +152,81 @@ def test_bad_line_does_not_stop_the_others(line: str) -> None:
     assert isinstance(good, TaskExit) and good.cite.line == 3
 
 
+def test_step_info() -> None:
+    (found,) = events(INFO)
+    assert isinstance(found, StepInfo)
+    assert (found.job, found.step, found.node, found.stepd) == ("1004", "0", "c1", 43)
+    assert (found.tasks, found.of, found.uid) == (2, 4, 1001)
+    assert found.restart is None  # slurmd tells it to the batch script's slurmstepd only
+
+
+def test_step_info_of_the_batch_script() -> None:
+    (found,) = events(BATCH)
+    assert isinstance(found, StepInfo)
+    assert (found.restart, found.tasks, found.of) == (0, 1, 1)
+    (later,) = events(BATCH.replace("restart=0", "restart=2"))
+    assert isinstance(later, StepInfo) and later.restart == 2
+
+
+@pytest.mark.parametrize("key", ["uid", "restart", "tasks", "of"])
+def test_step_info_without_a_key(key: str) -> None:
+    (found,) = events(" ".join(word for word in BATCH.split() if not word.startswith(f"{key}=")))
+    assert isinstance(found, StepInfo)
+    assert getattr(found, key) == (1 if key == "of" else None)
+
+
+def test_record_of_the_own_plugin() -> None:
+    (found,) = events(KILL)
+    assert isinstance(found, TaskExit)
+    assert (found.rank, found.local_rank, found.status, found.stepd) == (12, 1, 9, 43)
+    assert (found.mono, found.clean) == (8123.000512, 11)
+    (old,) = events(SEGV)
+    assert isinstance(old, TaskExit) and old.mono is None and old.clean is None
+
+
+def test_cut_monotonic_clock_is_not_read() -> None:
+    (found,) = events(KILL[: KILL.index("0512")])
+    assert isinstance(found, TaskExit) and found.mono is None and found.clean is None
+
+
+def test_counters_of_swap() -> None:
+    found = counters(SWAP)
+    assert (found.memsw_peak, found.memsw_limit, found.failcnt) == (83886081, 104857600, 7)
+    assert counters(SWAP.replace("104857600", "9223372036854771712")).memsw_limit is None
+    task = counters(V2_SWAP)
+    assert (task.level, task.peak, task.limit, task.events["oom_kill"]) == ("task", 78704640, None, 1)
+
+
+def test_unread_counters_say_why_and_count_nothing() -> None:
+    found = counters(UNREAD)
+    assert (found.level, found.unread, dict(found.events), found.peak) == ("step", "no-access", {}, None)
+    assert counters(UNREAD.replace("no-access", "")).unread
+
+
+def test_restarts_of_interleaved_slurmstepds() -> None:
+    """Records of a slurmstepd carry the count of its own step_info; after a reboot process ids come again."""
+    again = BATCH.replace("restart=0", "restart=1")
+    record = KILL.replace("stepd=43", "stepd=40").replace("step=0", "step=batch")
+    memory = UNREAD.replace("stepd=43", "stepd=40").replace("step=0", "step=batch")
+    other = record.replace("node=c1", "node=c2")
+    found = events("\n".join([BATCH, INFO, record, KILL, memory, other, again, record]))
+    counts = [e.restart for e in found if isinstance(e, (TaskExit, MemoryCounters))]
+    assert counts == [0, None, 0, None, 1]
+
+
+@pytest.mark.parametrize("cut", [KILL[:40], KILL[:-1], KILL[: KILL.index("rank")], INFO, "x"])
+def test_record_behind_one_that_was_cut(cut: str) -> None:
+    second = KILL.replace("node=c1", "node=c2").replace("rank=12", "rank=3").replace("status=0x0009", "status=0x000f")
+    bad, good = events(cut + second)
+    assert isinstance(bad, Unreadable)
+    assert isinstance(good, TaskExit)
+    assert (good.node, good.rank, good.status) == ("c2", 3, 15)
+    assert good.at is not None and good.at.lo == pytest.approx(1796051466.587)
+
+
 def test_recognise() -> None:
+    assert source.recognise("1004.1796051467.81.tasks", [INFO, KILL]) == 1.0
+    assert source.recognise("slurm-1004.out", [INFO, KILL]) <= 0.3
     assert source.recognise("spank.txt", ["", FORK]) == 1.0
     assert source.recognise("x", [V1_JOB]) == 1.0
     assert source.recognise("x", ["[1796051440.701] node=r1"]) == 0.0
@@ -147,10 +241,10 @@ def test_recognise() -> None:
 def test_never_raises(data: bytes) -> None:
     source.recognise("x", data.decode("utf-8", "replace").split("\n"))
     for event in events(data):
-        assert isinstance(event, (TaskExit, MemoryCounters, Sign, Unreadable))
+        assert isinstance(event, (TaskExit, MemoryCounters, StepInfo, Sign, Unreadable))
 
 
-@pytest.mark.parametrize("unit", ["a=", " ", "low 0,", "\0", "1"])
+@pytest.mark.parametrize("unit", ["a=", " ", "low 0,", "\0", "1", HEAD, HEAD + " ", "1796051466.588 node="])
 @pytest.mark.parametrize("begin_with", ["", V2_JOB + " ", SEGV])
 def test_linear_time(begin_with: str, unit: str) -> None:
     begin = time.monotonic()
