@@ -113,7 +113,7 @@ def diagnose_attempt(attempt: Attempt) -> Diagnosis:
         best.actions,
         _evidence([best, *(v for v in others if v.strength is Strength.CONFIRMED)]),
         ruled_out=tuple(v for v in ruled_out if not causes.refines(best.cause, v.cause)),
-        missing=_missing(doubtful),
+        missing=(*_missing(doubtful), *_first_rank(job)),
         also=others,
         **common,  # type: ignore[arg-type]
     )
@@ -168,6 +168,14 @@ def _missing(verdicts: Iterable[Verdict]) -> tuple[Missing, ...]:
     return tuple(found.values())[:8]
 
 
+def _first_rank(job: Job) -> tuple[Missing, ...]:
+    """Which of several failing tasks was the first, where that cannot be told."""
+    fact = job.ranks.undecided
+    if fact is None:
+        return ()
+    return (Missing(f"{fact.says}: {fact.because}", "whose error the other ranks only followed", fact.how),)
+
+
 def _nothing_seen(job: Job) -> tuple[Missing, ...]:
     found = []
     if job.accounting.final is None:
@@ -205,7 +213,7 @@ def identify(job: Job) -> JobIdentity:
         het_offset=first(lambda r: r.het_offset) or hook.get("SLURM_HET_JOB_OFFSET") or view.get("HetJobOffset"),
         attempt=attempt.number,
         attempts=attempt.count,
-        uid=_uid(first(lambda r: r.uid), hook.get("SLURM_JOB_UID")),
+        uid=_uid(first(lambda r: r.uid), hook.get("SLURM_JOB_UID"), job.exits.records.uid),
         user=first(lambda r: r.user) or hook.get("SLURM_JOB_USER"),
         account=first(lambda r: r.account) or hook.get("SLURM_JOB_ACCOUNT"),
         partition=job.limits.partition,
@@ -220,10 +228,10 @@ def identify(job: Job) -> JobIdentity:
     )
 
 
-def _uid(recorded: int | None, hook: str | None) -> int | None:
+def _uid(recorded: int | None, hook: str | None, told: int | None) -> int | None:
     if recorded is not None:
         return recorded
-    return int(hook) if hook and hook.isascii() and hook.isdigit() and len(hook) < 11 else None
+    return int(hook) if hook and hook.isascii() and hook.isdigit() and len(hook) < 11 else told
 
 
 def _nodes(folded: str | None) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import false, true, unknown
-from slurm_triage.model import Cite, ControllerJob, Fact, HookEnv, JobRecord, ShownExit, StepRecord
+from slurm_triage.model import Cite, ControllerJob, Fact, HookEnv, JobRecord, ShownExit, StepInfo, StepRecord
 from slurm_triage.sources.scontrol_config import seconds
 
 T = TypeVar("T")
@@ -134,6 +134,7 @@ class Accounting:
         names = {str(v) for r in self.records for v in (r.user, r.uid) if v is not None and v != ""}
         for hook in self.hooks:
             names.update(v for k in ("SLURM_JOB_USER", "SLURM_JOB_UID") if (v := hook.values.get(k)))
+        names.update(str(e.uid) for e in self.attempt.events if isinstance(e, StepInfo) and e.uid is not None)
         for value, _ in self.view_values("UserId"):
             name, _, rest = value.partition("(")
             names.update(n for n in (name, rest.rstrip(")")) if n)

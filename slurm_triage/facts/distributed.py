@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from slurm_triage import signals
-from slurm_triage.facts._logic import any_of, true, unknown
+from slurm_triage.facts._logic import any_of, false, true, unknown
 from slurm_triage.facts.exits import Exits
 from slurm_triage.facts.log import Log
 from slurm_triage.facts.telling import Telling
@@ -52,6 +52,11 @@ class Distributed:
         lines = self.log.of("srun_aborted_before_launch", "srun_launch_failed")
         if lines:
             return true(says, lines)
+        records = self.exits.records
+        told = [info for info in records.infos if info.step != "batch"]
+        steps = {info.step for info in told} | {step.step for step in self.exits.accounting.app_steps()}
+        if told and all(records.every_end_known(step) for step in steps):
+            return false(says, "every task of the job's steps is known to have started, and to have ended", told)
         return unknown(
             says, "whether all ranks were started was not seen", "compare NTasks of the step with the ranks in the log"
         )

@@ -15,6 +15,7 @@ from slurm_triage import signals
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import false, true, unknown
 from slurm_triage.facts._place import Place
+from slurm_triage.facts._tasks import Tasks
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.log import Log
 from slurm_triage.model import Cite, ExitInfo, Fact, ShownExit, Sign, Stamp, TaskExit
@@ -37,7 +38,7 @@ class Death:
 
     `witness` says how it is known: `status` (wait status), `accounting`, `slurm` (a message of srun or slurmd),
     `kernel`, `shell` (the message of the shell or launcher above the process), `convention` (an exit code of 128 + n:
-    a program below may have died).
+    a program below may have died). `task` is the record of a `status`.
     """
 
     signal: int | None
@@ -48,6 +49,7 @@ class Death:
     ranks: str | None = None
     node: str | None = None
     at: Stamp | None = None
+    task: TaskExit | None = None
 
 
 class Exits:
@@ -58,7 +60,8 @@ class Exits:
         self.attempt = attempt
         self.accounting = accounting
         self.log = log
-        self.tasks = tuple(e for e in attempt.events if isinstance(e, TaskExit))
+        self.records = Tasks(attempt, accounting)
+        self.tasks = self.records.ends
 
     # ------------------------------------------------------------------------------------------ the job's exit
 
@@ -132,6 +135,8 @@ class Exits:
                 found.append((int(code), 0, None, None, sign.cite))
             elif term and term.isascii() and term.isdigit() and 0 < int(term) < 65:
                 found.append((0, int(term), None, None, sign.cite))
+        if not quiet:
+            found += self._fitting_ends()
         for record in self.accounting.records:
             if record.exit is not None and record.cite.source in UNCUT and not (quiet and record.exit.code == 0):
                 found.append((record.exit.code, record.exit.signal, None, None, record.cite))
@@ -143,6 +148,26 @@ class Exits:
     def _ended_by_slurm(self) -> bool:
         """The job line of such a job says 0:0 in all versions; how the script ended is in its own step only."""
         return self.accounting.state in ("CANCELLED", "TIMEOUT", "PREEMPTED", "NODE_FAIL", "DEADLINE", "REQUEUED")
+
+    def _fitting_ends(self) -> list[tuple[int, int, int | None, bool | None, Cite]]:
+        """The wait statuses that can be behind the job's exit as accounting shows it: 137 behind `9:0`, 9 as well.
+
+        Of the batch script, or of the tasks of the only step where there was no script. One that cannot be behind it
+        is not the job's exit (Slurm set another one, such as 0:125), and if two can, nothing is decided.
+        """
+        shown = self._shown() or self.accounting.first(lambda r: r.exit)
+        steps = {s.step for s in self.accounting.steps if s.step != "extern"}
+        script = "batch" in steps or any(t.step == "batch" for t in self.tasks)
+        if script:
+            tasks = self.records.of("batch")
+        else:
+            only = len(steps) == 1 and self.accounting.steps_known
+            tasks = self.records.of(next(iter(steps))) if only and shown is not None else ()
+        fits = {(t.code, t.signal): t for t in reversed(tasks) if shown is None or _can_show(t, shown)}
+        if len(fits) != 1:
+            return []
+        task = next(iter(fits.values()))
+        return [(task.code, task.signal, task.status, task.core_dumped if task.signal else None, task.cite)]
 
     def _batch_ends(self) -> list[tuple[int, int, int | None, bool | None, Cite]]:
         """How the batch script itself ended: its wait status, else the .batch line of accounting."""
@@ -168,9 +193,9 @@ class Exits:
         found = []
         for t in self.tasks:
             if t.signal:
-                found.append(Death(t.signal, None, "status", t.cite, t.step, str(t.rank), t.node, t.at))
+                found.append(Death(t.signal, None, "status", t.cite, t.step, str(t.rank), t.node, t.at, t))
             elif t.code:
-                found.append(Death(None, t.code, "status", t.cite, t.step, str(t.rank), t.node, t.at))
+                found.append(Death(None, t.code, "status", t.cite, t.step, str(t.rank), t.node, t.at, t))
         return found
 
     def _by_accounting(self) -> list[Death]:
@@ -263,6 +288,8 @@ class Exits:
         steps = self.accounting.app_steps()
         if death.step is None:
             return death.witness == "slurm" and len(steps) == 1
+        if self.records.selective and not steps:
+            return False  # a later step that ended well would have left nothing
         record = self.accounting.step(death.step)
         return death.step == self.last_step and not (record is not None and record.cancelled_by)
 
@@ -353,3 +380,10 @@ class Exits:
     def signs(self, *ids: str) -> tuple[Sign, ...]:
         """Message lines by signature id."""
         return self.log.of(*ids)
+
+
+def _can_show(task: TaskExit, shown: ShownExit) -> bool:
+    """Whether accounting may show this end so; exit codes of 128 and more may have lost 128."""
+    if task.signal or shown.signal:
+        return task.signal == shown.signal and shown.code == 0
+    return task.code == shown.code or (shown.minus_128 is not False and task.code == shown.code + SHELL_BASE)

@@ -93,11 +93,7 @@ class Gpu:
         own = {p for n, p in self._own if None in (n, node) or n == node}
         if not own or pci is None or pci in own:
             return True
-        return None if self._several_tasks else False
-
-    @cached_property
-    def _several_tasks(self) -> bool:
-        return len({(t.step, t.rank) for t in self.exits.tasks if t.step not in ("batch", "extern")}) > 1
+        return None if self.exits.records.several else False
 
     def has(self, *numbers: int) -> bool:
         """Whether the kernel printed one of these Xids."""

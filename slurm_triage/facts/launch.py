@@ -113,7 +113,7 @@ class Launch:
     def never_ran(self) -> Fact:
         """No task of the job ever started although it had nodes."""
         says = "no task of the job ever started"
-        if self.exits.tasks or self.log.of("task_start"):
+        if self.exits.tasks or self.log.of("task_start"):  # tasks that ended with 0 may have left no record
             return false(says, "a task started", [e.cite for e in self.exits.tasks[:1]])
         batch = self.accounting.step("batch")
         if batch is not None and batch.exit is None and batch.state == "CANCELLED":

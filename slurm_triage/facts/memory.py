@@ -25,6 +25,9 @@ KERNEL_HOW = "read the node's kernel log around the end of the job (dmesg -T, jo
 KILL_WINDOW = 15.0
 """Seconds around the attempt in which a kernel kill may be the job's: boot times are rounded, steps outlive the job."""
 
+NEAR = 0.8
+"""Share of a limit from which on a peak does not exclude that the limit was hit."""
+
 
 class Memory:
     """What the kernel, the cgroup and Slurm say about memory."""
@@ -36,7 +39,9 @@ class Memory:
         self.exits = exits
         self.log = log
         self.all_kills = tuple(e for e in attempt.events if isinstance(e, OomKill))
-        self.counters = tuple(e for e in attempt.events if isinstance(e, MemoryCounters))
+        counters = tuple(e for e in attempt.events if isinstance(e, MemoryCounters))
+        self.counters = tuple(c for c in counters if not c.unread)
+        self.unread = tuple(c for c in counters if c.unread and c.level == "job")
 
     # ------------------------------------------------------------------------------------------ kernel
 
@@ -147,6 +152,8 @@ class Memory:
         quiet = [c.cite for c in self.counters if c.version == 2 and c.level == "job" and _killed_below_limit(c)]
         if quiet:
             return false(says, "the job's cgroup never reached its maximum (max 0, oom 0)", quiet)
+        if self._killed_below_v1_limit and not any(_stood_at_limit(c) for c in self.counters):
+            return false(says, "the job's peak is far below its limit", self._killed_below_v1_limit)
         return unknown(says, "Slurm counts kills but not whose limit was hit", KERNEL_HOW)
 
     @cached_property
@@ -156,7 +163,13 @@ class Memory:
         cites = [c.cite for c in self.counters if _stood_at_limit(c)]
         if cites:
             return true(says, cites)
-        return unknown(says, "the job cgroup's peak was not seen", "read the cgroup's peak at task exit")
+        return unknown(says, self._not_counted("peak was not seen"), "read the cgroup's peak at task exit")
+
+    def _not_counted(self, what: str) -> str:
+        """Why nothing is known of the job's cgroup: it could not be looked at, or nobody did."""
+        if self.unread and not any(c.level == "job" for c in self.counters):
+            return f"the job's cgroup could not be looked at when a task ended ({self.unread[0].unread})"
+        return f"the job cgroup's {what}"
 
     @cached_property
     def elsewhere_only(self) -> Fact:
@@ -244,16 +257,35 @@ class Memory:
         """A process was OOM-killed while the job's cgroup had not reached its limit: memory ran out elsewhere."""
         says = "a process was OOM-killed while the job was below its own limit"
         low = [c.cite for c in self.counters if c.version == 2 and c.level == "job" and _killed_below_limit(c)]
-        if low:
-            return true(says, low)
+        low += self._killed_below_v1_limit
         hit = [c.cite for c in self.counters if _hit_its_limit(c)]
+        if low and not hit:
+            return true(says, low)
+        how = "read memory.events and memory.peak of the job's cgroup at task exit"
+        if low:
+            return unknown(says, "the job reached its own limit, too, on a node or at another time", how)
         if hit:
             return false(says, "the job reached its own limit", hit)
-        return unknown(
-            says,
-            "the job cgroup's counters were not seen",
-            "read memory.events and memory.peak of the job's cgroup at task exit",
-        )
+        return unknown(says, self._not_counted("counters were not seen"), how)
+
+    @cached_property
+    def _killed_below_v1_limit(self) -> list[Cite]:
+        """cgroup v1: a kill counted on a node where neither the job nor a step or task of it came near its limit.
+
+        The count stands with the victim's own cgroup only, the limit with the job's. A limit that is hit leaves its
+        peak at the limit, within the pages that are charged at a time (mm/memcontrol.c, MEMCG_CHARGE_BATCH).
+        """
+        found: list[Cite] = []
+        here: dict[str | None, list[MemoryCounters]] = {}
+        for counters in self.counters:
+            if counters.version == 1:
+                here.setdefault(counters.node, []).append(counters)
+        for on_node in here.values():
+            killed = [c for c in on_node if c.events.get("oom_kill", 0) > 0]
+            job = [c for c in on_node if c.level == "job" and c.limit and c.peak is not None]
+            if killed and job and not any(_near_limit(c) for c in on_node):
+                found += [killed[0].cite, max(job, key=lambda c: c.peak or 0).cite]
+        return found
 
     @cached_property
     def numa_or_cpuset(self) -> Fact:
@@ -271,7 +303,7 @@ class Memory:
     def program_went_on(self) -> Fact:
         """The main process survived the kill: the script, or the task in whose step it happened, ended with 0."""
         there = [t for t in self.exits.tasks if t.step != "batch" and t.step in self._oom_steps()]
-        tasks = there if all(t.status == 0 for t in there) else []
+        tasks = there if all(t.status == 0 for t in there) and self._victims_ended() else []
         survived = (
             true("the step's own task survived and ended with 0", tasks)
             if tasks
@@ -283,6 +315,16 @@ class Memory:
             if bad or not self._oom_steps():
                 return false("the main process survived the kill", self.exits.script_succeeded.because, bad)
         return fact
+
+    def _victims_ended(self) -> bool:
+        """Whether all tasks are known to have ended where a process of a step was killed: else one may still fail."""
+        counted = {(c.step, c.node) for c in self.counters if c.events.get("oom_kill", 0) > 0}
+        where = counted | {(k.step, k.node) for k in self.kills}
+        return all(
+            self.exits.records.ended_here(step, node)
+            for step, node in where
+            if step != "batch" and step in self._oom_steps()
+        )
 
     def _seff_success(self) -> Fact:
         """seff prints `State: OUT_OF_MEMORY (exit code 0)` when the script itself ended with 0."""
@@ -348,8 +390,18 @@ def _hit_its_limit(counters: MemoryCounters) -> bool:
 
 
 def _stood_at_limit(counters: MemoryCounters) -> bool:
-    limit, peak = counters.limit, counters.peak
-    return counters.level == "job" and bool(limit) and peak is not None and peak >= (limit or 0)
+    return counters.level == "job" and _reaches(counters, 1.0)
+
+
+def _near_limit(counters: MemoryCounters) -> bool:
+    """Whether a limit may have been hit. NEAR leaves room for what a machine of many CPUs holds back."""
+    return _reaches(counters, NEAR)
+
+
+def _reaches(counters: MemoryCounters, share: float) -> bool:
+    """Whether the peak came to this share of the limit: of memory, or of memory and swap together (cgroup v1)."""
+    pairs = ((counters.peak, counters.limit), (counters.memsw_peak, counters.memsw_limit))
+    return any(peak is not None and bool(limit) and peak >= share * (limit or 0) for peak, limit in pairs)
 
 
 def _killed_below_limit(counters: MemoryCounters) -> bool:

@@ -62,6 +62,7 @@ def seen_window(job: Job) -> float | None:
     if sent is None:
         return None
     ends = [t.at for t in job.exits.tasks if t.at is not None]
-    ends = ends or [s.end for s in job.accounting.steps if s.end is not None and s.step != "extern"]
+    if not ends or job.exits.records.selective:  # the last one may have ended with 0, which leaves no record
+        ends += [s.end for s in job.accounting.steps if s.end is not None and s.step != "extern"]
     gaps = [gap for end in ends if (gap := end.seconds_since(sent[0])) is not None and gap >= -1.0]
     return max(max(gaps), 0.0) if gaps else None

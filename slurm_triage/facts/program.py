@@ -9,7 +9,7 @@ from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import all_of, any_of, false, negation, true, unknown
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.cancel import Cancel
-from slurm_triage.facts.exits import Exits
+from slurm_triage.facts.exits import Death, Exits
 from slurm_triage.facts.log import Log
 from slurm_triage.facts.ranks import Ranks
 from slurm_triage.model import Fact, Sign
@@ -165,6 +165,9 @@ class Program:
         first = self.ranks.failed[:1]
         if first and first[0].signal in (signals.SIGKILL, signals.SIGTERM):
             return true(says, [first[0].cite])
+        if self.ranks.unplaced_kill is not None:
+            why = "by its node's clock one was, but that clock may be behind"
+            return unknown(says, why, "compare srun's first message, and the clocks of the nodes")
         return false(says, "no such death was seen")
 
     @cached_property
@@ -252,7 +255,7 @@ class Program:
             and not s.cancelled_by
             and s.exit.signal not in (*SENT, signals.SIGTERM, signals.SIGKILL)
         ]
-        lines = [d.cite for d in self.exits.deaths if d.witness in ("slurm", "status") and d.step != "batch"]
+        lines = [d.cite for d in self.exits.deaths if d.witness == "slurm" or self._failed_by_status(d)]
         failed = self.log.of("slurm_task_failure", "srun_force_terminated")
         if completed.holds and (bad or lines or failed):
             return true(says, [*completed.cites[:1], *bad, *lines[:2], *failed[:1]])
@@ -261,3 +264,8 @@ class Program:
         if completed.holds and self.accounting.steps_known:
             return false(says, "every step ended well", [s.cite for s in self.accounting.steps[:2]])
         return unknown(says, "the job's and its steps' final records were not all seen", self.accounting.how)
+
+    def _failed_by_status(self, death: Death) -> bool:
+        """A task that failed by itself. A signal that is sent may be how the script ends a helper step on purpose."""
+        sent = (*SENT, signals.SIGTERM, signals.SIGKILL)
+        return death.witness == "status" and death.step != "batch" and death.signal not in sent

@@ -113,6 +113,36 @@ def task_exit(
     )
 
 
+def step_info(
+    seconds: float, *, step: str = "0", node: str = "c1", stepd: int = 500, tasks: int = 4, of: int = 4,
+    restart: int = 0, job: str = "77",
+) -> str:  # fmt: skip
+    """What the project's plugin writes before the first record of a slurmstepd (docs/reference/spool.md)."""
+    return (
+        f"{EPOCH + seconds:.3f} node={node} stepd={stepd} step_info job={job} step={step} uid=1001 gid=1001 groups=1001 "
+        f"restart={restart} tasks={tasks} of={of} nodes=1 array=0 boot=7c5f slurm=24.11.5\n"
+    )
+
+
+def ended(
+    seconds: float, rank: int, status: int, *, step: str = "0", node: str = "c1", stepd: int = 500, clean: int = 0,
+    mono: float | None = None, local: int | None = None, job: str = "77",
+) -> str:  # fmt: skip
+    """A task record of the project's plugin. `mono`: the node's monotonic clock, else it runs with the wall clock."""
+    clock = 8000 + seconds if mono is None else mono
+    return (
+        f"{EPOCH + seconds:.3f} node={node} stepd={stepd} task_exit job={job} step={step} rank={rank} "
+        f"local={rank if local is None else local} pid={900 + rank} status=0x{status:04x} mono={clock:.6f} clean={clean}\n"
+    )
+
+
+def counters(
+    seconds: float, level: str, text: str, *, step: str = "0", node: str = "c1", stepd: int = 500, job: str = "77"
+) -> str:
+    """Counters of a memory cgroup, as either plugin writes them."""
+    return f"{EPOCH + seconds:.3f} node={node} stepd={stepd} task_exit job={job} step={step} memcg {level} {text}\n"
+
+
 def kernel(seconds: float, text: str) -> str:
     """A line of dmesg."""
     return f"[{EPOCH + seconds - BOOT:12.6f}] {text}\n"

@@ -15,6 +15,7 @@ from tests.reasoning.build import (
     clock,
     confirmed,
     controller,
+    ended,
     failed,
     hook,
     job,
@@ -23,6 +24,7 @@ from tests.reasoning.build import (
     manifest,
     sacct,
     step,
+    step_info,
     task_exit,
     told,
 )
@@ -107,6 +109,17 @@ def test_another_gpu_of_a_job_with_several_tasks_may_be_the_jobs() -> None:
     spank = task_exit(99, 0, 1 << 8, pid=900) + task_exit(99, 1, 1 << 8, pid=901)
     answer = told(failed(ILLEGAL, more={"kmsg.c1.txt": lines, "spank.txt": spank}))
     assert not {"gpu_fallen_off_bus", "gpu_app_fault"} & confirmed(answer)
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_another_gpu_of_a_job_whose_other_task_left_no_record(tasks: int) -> None:
+    """The project's plugin records what went wrong: one record does not make the task the job's only one."""
+    lines = kernel(97, lost("0000:ca:00")) + kernel(98, GPU_FAULT)
+    rows = job("FAILED", "1:0"), step("batch", "FAILED", "1:0"), step("0", "FAILED", "1:0", tasks=tasks)
+    spank = step_info(99, tasks=tasks, of=tasks) + ended(99, 0, 1 << 8)
+    more = {"kmsg.c1.txt": lines, "spank.txt": spank, "sacct.psv": sacct(*rows)}
+    sure = {"gpu_fallen_off_bus", "gpu_app_fault"} & confirmed(told(failed(ILLEGAL, more=more)))
+    assert sure == ({"gpu_app_fault"} if tasks == 1 else set())
 
 
 def test_driver_names_a_process_of_that_number_on_another_node() -> None:
