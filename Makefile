@@ -1,5 +1,5 @@
-# Everything a fresh checkout needs is python3 (3.10 or later, with venv) and make; SLURM_TRIAGE_PYTHON names another
-# interpreter. `make help` lists the targets.
+# Everything a fresh checkout needs is python3 (3.10 or later, with venv) and make, and for `make test` a C compiler, which
+# is installed where that is possible; SLURM_TRIAGE_PYTHON names another interpreter. `make help` lists the targets.
 
 .DEFAULT_GOAL := help
 BIN := .venv/bin
@@ -26,6 +26,7 @@ lint: venv-dev  ## ruff, mypy --strict, shellcheck
 	$(BIN)/shellcheck $$(tools/shell_files.sh)
 
 test: lint  ## lint, then all tests
+	@tools/compiler.sh
 	$(BIN)/pytest -q -n 2
 
 accuracy: venv-dev  ## score the diagnosis over the built-in corpora, or over CORPUS=DIR (LIST=1 shows every miss)

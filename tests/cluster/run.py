@@ -35,6 +35,7 @@ from tests.cluster.scenarios import OWNER, Action, Scenario, ScenarioError, choo
 
 PATIENCE = 420.0
 """Seconds that a scenario may take. The longest waits for a second attempt, which Slurm starts two minutes later."""
+LOG = "cat /var/log/slurm/slurmctld.log"
 DYING = ("f1", "f2")
 """Nodes that scenarios kill: their witnesses die with them."""
 NAMES = ("prep", "train", "fold", "sweep", "relax", "eval", "mdrun", "fit")
@@ -72,12 +73,17 @@ class Driver:
         self.cluster = cluster
         self.facts = facts
         self.out = out
+        self._log_at = len(cluster.tell("ctl", LOG))
         self.witnesses = not cluster.ask("ctl", "test -e /usr/lib/slurm-triage/slurm-triage-epilogslurmctld")[0]
         # Slurm remembers jobs of earlier runs: a client's job is found by a name that none of them has.
         self._token = time.strftime("%H%M%S")
         self._locks = {lock: threading.Lock() for s in chosen for lock in s.lock}
         meets = [s.meet for s in chosen if s.meet]
         self._meets = {meet: threading.Barrier(meets.count(meet)) for meet in set(meets)}
+
+    def wounds(self) -> list[str]:
+        """Lines of slurmctld's log since the beginning that say that a node was hurt."""
+        return witnesses.wounds(self.cluster.tell("ctl", LOG)[self._log_at :].decode("utf-8", "replace"))
 
     def run(self, scenario: Scenario, number: int) -> Outcome:
         """Runs one scenario to the end. Never raises: what went wrong is part of the outcome."""
@@ -173,7 +179,7 @@ class Driver:
         # Not the whole kernel log: an earlier cluster on this machine gave its jobs the same numbers.
         log = folder / "kmsg.txt"
         kernel = log.read_bytes() if log.exists() else b""
-        found = witnesses.judge(answers.left, records, answers.json, kernel, dead)
+        found = witnesses.judge(answers.left, records, kernel, dead)
         return [f"witnesses: {text}" for text in found]
 
     # ------------------------------------------------------------------------------------------------ waiting
@@ -288,7 +294,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     print(f"Slurm {facts.version}: {len(chosen)} scenarios, evidence in {out}", flush=True)
     driver = Driver(cluster, facts, chosen, out)
-    return report(_all(driver, chosen, max(options.jobs, _least(chosen))))
+    status = report(_all(driver, chosen, max(options.jobs, _least(chosen))))
+    wounded = driver.wounds()
+    print("no node was hurt" if not wounded else "nodes were hurt:\n" + "\n".join(wounded))
+    return 1 if wounded else status
 
 
 def _least(chosen: Sequence[Scenario]) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import bench
+from tests.bench import live as bench
 from tests.cluster import measure
 
 BEFORE = """\

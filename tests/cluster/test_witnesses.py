@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
-import json
 import tarfile
 
 import pytest
 
-from tests.cluster.witnesses import Left, evidence, judge, unpack
+from tests.cluster.witnesses import Left, evidence, judge, unpack, wounds
 
 RECORDS = (
     b"1796051466.587 node=c1 stepd=43 step_info job=7 step=0 uid=1001 gid=1001 tasks=1 of=1\n"
@@ -29,9 +28,9 @@ PSV = [
 CLEAN = [{**PSV[0], "State": "COMPLETED", "ExitCode": "0:0"}]
 
 
-def whole(signal: object, code: object = 0) -> bytes:
-    step = {"step": {"id": "7.0"}, "exit_code": {"return_code": code, "signal": signal}}
-    return json.dumps({"jobs": [{"steps": [step]}]}).encode()
+def steps(exit_code: str, state: str = "FAILED") -> list[dict[str, str]]:
+    step = {"JobID": "7.0", "JobIDRaw": "7.0", "State": state, "ExitCode": exit_code, "DerivedExitCode": ""}
+    return [*PSV, {**step, "NodeList": "c1"}]
 
 
 def ticket(kind: str, **changed: str) -> Left:
@@ -46,30 +45,34 @@ def left(records: bytes = RECORDS) -> list[Left]:
 
 
 def test_what_fits() -> None:
-    for signal in (9, {"signal_id": 9, "name": "KILL"}, {"id": {"set": True, "number": 9}, "name": "KILL"}):
-        assert judge(left(), PSV, whole(signal), KERNEL) == []
-    assert judge([], CLEAN, b'{"jobs": []}', b"") == []
+    for exit_code in ("0:9", "0:125", "0:0"):
+        assert judge(left(), steps(exit_code), KERNEL) == []
+    assert judge(left(), steps("1:0", "NODE_FAIL"), KERNEL) == []
+    exited = RECORDS.replace(b"0x0009", b"0x8900")
+    for exit_code in ("9:0", "137:0"):  # as text up to 25.05, and later
+        assert judge(left(exited), steps(exit_code), KERNEL) == []
+    assert judge([], CLEAN, b"") == []
 
 
 @pytest.mark.parametrize(
-    ("records", "signal", "kernel", "what"),
+    ("records", "exit_code", "kernel", "what"),
     [
-        (RECORDS, 11, KERNEL, "sacct 0:11"),
-        (RECORDS, 9, b"", "0 kills"),
-        (RECORDS.replace(b"oom_kill 1", b"oom_kill 0"), 9, KERNEL, "counters 0"),
-        (RECORDS.replace(b"uid=1001", b"uid=0"), 9, KERNEL, "another job or user"),
-        (RECORDS.replace(b"info job=7", b"info job=8"), 9, KERNEL, "another job or user"),
-        (RECORDS[:-1], 9, KERNEL, "torn"),
-        (RECORDS.replace(b"step_info", b"step_in"), 9, KERNEL, "without identity"),
+        (RECORDS, "0:11", KERNEL, "sacct 0:11"),
+        (RECORDS, "0:9", b"", "0 kills"),
+        (RECORDS.replace(b"oom_kill 1", b"oom_kill 0"), "0:9", KERNEL, "counters 0"),
+        (RECORDS.replace(b"uid=1001", b"uid=0"), "0:9", KERNEL, "another job or user"),
+        (RECORDS.replace(b"info job=7", b"info job=8"), "0:9", KERNEL, "another job or user"),
+        (RECORDS[:-1], "0:9", KERNEL, "torn"),
+        (RECORDS.replace(b"step_info", b"step_in"), "0:9", KERNEL, "without identity"),
     ],
 )
-def test_task_records_that_do_not_fit(records: bytes, signal: int, kernel: bytes, what: str) -> None:
-    assert any(what in text for text in judge(left(records), PSV, whole(signal), kernel))
+def test_task_records_that_do_not_fit(records: bytes, exit_code: str, kernel: bytes, what: str) -> None:
+    assert any(what in text for text in judge(left(records), steps(exit_code), kernel))
 
 
 @pytest.mark.parametrize("missing", ["spank", "epilog", "epilogslurmctld"])
 def test_a_witness_that_was_silent(missing: str) -> None:
-    found = judge([one for one in left() if one.kind != missing], PSV, whole(9), KERNEL)
+    found = judge([one for one in left() if one.kind != missing], PSV, KERNEL)
     assert any(f"no {missing} ticket" in text for text in found)
 
 
@@ -77,19 +80,19 @@ def test_a_witness_that_was_silent(missing: str) -> None:
     "changed", [{"SLURM_JOB_ID": "8"}, {"SLURM_JOB_UID": "0"}, {"SLURM_SCRIPT_CONTEXT": "prolog_slurmd"}]
 )
 def test_a_ticket_that_does_not_fit(changed: dict[str, str]) -> None:
-    assert judge([*left(), ticket("epilog", **changed)], PSV, whole(9), KERNEL)
+    assert judge([*left(), ticket("epilog", **changed)], PSV, KERNEL)
 
 
 def test_a_dead_node_may_keep_records_without_a_ticket() -> None:
     found = [one for one in left() if one.kind != "spank"] + [ticket("spank", SLURM_TRIAGE_WHY="exit")]
-    assert judge(found, PSV, whole(9), KERNEL) and not judge(found, PSV, whole(9), KERNEL, {"c1"})
+    assert judge(found, PSV, KERNEL) and not judge(found, PSV, KERNEL, {"c1"})
 
 
 def test_anything_kept_of_a_clean_job() -> None:
     silent = RECORDS.replace(b"oom_kill 1", b"oom_kill 0")
-    found = judge(left(silent), CLEAN, whole(9), b"")
+    found = judge(left(silent), CLEAN, b"")
     assert len([text for text in found if "clean job" in text]) == 4
-    assert judge(left(), CLEAN, whole(9), KERNEL) == []  # a worker was killed and the job went on: that is a sign
+    assert judge(left(), CLEAN, KERNEL) == []  # a worker was killed and the job went on: that is a sign
 
 
 def test_only_what_writers_leave_is_unpacked() -> None:
@@ -107,3 +110,19 @@ def test_only_what_writers_leave_is_unpacked() -> None:
     for name, mode in (("./new/7.x.spank", 0o600), ("./new/7.1.1.other", 0o600), ("./new/7.1.1.spank", 0o644)):
         with pytest.raises(ValueError, match="7"):
             unpack("c1", packed(name, mode))
+
+
+def test_wounds_are_those_that_no_scenario_makes() -> None:
+    harmless = (
+        "[t] error: Nodes f2 not responding, setting DOWN\n"
+        "[t] drain_nodes: node x1 state set to DRAIN\n"
+        "[t] _job_complete: JobId=7 WEXITSTATUS 1\n"
+    )
+    bad = (
+        "[t] error: slurmd error running JobId=7 on node(s)=c1: Epilog error",
+        "[t] drain_nodes: node c1 state set to DRAIN",
+        "[t] error: Nodes c1 not responding, setting DOWN",
+        "[t] update_node: node c2 reason set to: Kill task failed",
+    )
+    assert wounds(harmless) == []
+    assert wounds(harmless + "\n".join(bad)) == list(bad)

@@ -89,7 +89,7 @@ def check(files: Mapping[str, bytes], scenarios: Sequence[Scenario], out: Path) 
         records = rows(answers.psv.decode("utf-8", "replace"))
         log = folder / "kmsg.txt"
         kernel = log.read_bytes() if log.exists() else b""
-        fit = witnesses.judge(answers.left, records, answers.json, kernel)
+        fit = witnesses.judge(answers.left, records, kernel)
         outcome = examine(scenario, folder)
         outcomes.append(replace(outcome, wrong=(*outcome.wrong, *(f"witnesses: {text}" for text in fit))))
     return outcomes

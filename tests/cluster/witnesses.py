@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 import tarfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -83,15 +82,24 @@ def evidence(left: Iterable[Left]) -> dict[str, bytes]:
     return files
 
 
+_WOUND = re.compile(
+    r"state set to DRAIN|setting DOWN|Epilog error|Kill task failed|epilog\b.*\b(?:fail|error|tim)", re.I
+)
+_HARMLESS = re.compile(r"Nodes (?:f1|f2|f\[1-2\]) not responding, setting DOWN|node x1 state set to DRAIN")
+
+
+def wounds(slurmctld_log: str) -> list[str]:
+    """Lines that say that a node was hurt, but for those that scenarios kill (f1, f2) or whose Prolog they let fail (x1)."""
+    return [line for line in slurmctld_log.splitlines() if _WOUND.search(line) and not _HARMLESS.search(line)]
+
+
 # -------------------------------------------------------------------------------------------------- do they fit
 
 
-def judge(
-    left: Sequence[Left], psv: Sequence[Mapping[str, str]], whole: bytes, kernel: bytes, dead: Iterable[str] = ()
-) -> list[str]:
-    """What does not fit between the records of one job and sacct (text and JSON) and the kernel log; `dead` nodes may be
+def judge(left: Sequence[Left], psv: Sequence[Mapping[str, str]], kernel: bytes, dead: Iterable[str] = ()) -> list[str]:
+    """What does not fit between the records of one job and sacct and the kernel log; `dead` nodes may be
     silent. Empty: all fits."""
-    wrong = [*_forms(left), *_statuses(left, whole), *_tickets(left, psv, set(dead)), *_counters(left, kernel)]
+    wrong = [*_forms(left), *_statuses(left, psv), *_tickets(left, psv, set(dead)), *_counters(left, kernel)]
     if _clean(psv) and not any("oom_kill" in line for one in left for line in one.lines if _counted(line)):
         wrong += [f"{one.host} kept {one.kind} of a clean job" for one in left]
     return wrong
@@ -162,36 +170,25 @@ def statuses(left: Sequence[Left]) -> dict[tuple[str, str], set[int]]:
     return found
 
 
-def _statuses(left: Sequence[Left], whole: bytes) -> list[str]:
+def _statuses(left: Sequence[Left], psv: Sequence[Mapping[str, str]]) -> list[str]:
     """Every exit of a step that accounting calls abnormal was seen as a task's wait status."""
     seen = statuses(left)
     wrong = []
-    for job in json.loads(whole or b'{"jobs": []}')["jobs"]:
-        for step in job.get("steps", ()):
-            name = step["step"]["id"]
-            name = str(name if isinstance(name, str) else name.get("step_id", name))
-            number, _, step_name = name.partition(".")
-            code, signal = _exit(step.get("exit_code", {}))
-            if step_name == "extern" or not (code or signal) or (number, step_name) not in seen:
-                continue
-            ends = seen[number, step_name]
-            fits = {s for s in ends if (s & 0x7F) == signal if signal or (s >> 8) == code}
-            # Slurm marks a step with 0:125 after an OOM kill, whatever its tasks' statuses.
-            if not fits and signal != 125:
-                wrong.append(f"step {name}: sacct {code}:{signal}, tasks {[hex(s) for s in sorted(ends)]}")
+    for record in psv:
+        job, _, step = record["JobIDRaw"].partition(".")
+        code, signal = map(int, record["ExitCode"].split(":"))
+        # A step of a lost node has an exit that Slurm made up; after an OOM kill it is 0:125, whatever the tasks' statuses.
+        told = step not in ("", "extern") and (code or signal) and signal != 125 and record["State"] != "NODE_FAIL"
+        if not told or (job, step) not in seen:
+            continue
+        # sacct prints the low seven bits of an exit code up to 25.05.
+        fits = (
+            status & 0x7F == signal if signal else (status >> 8) & 0x7F == code & 0x7F for status in seen[job, step]
+        )
+        if not any(fits):
+            ends = [hex(status) for status in sorted(seen[job, step])]
+            wrong.append(f"step {record['JobIDRaw']}: sacct {code}:{signal}, tasks {ends}")
     return wrong
-
-
-def _exit(record: Mapping[str, object]) -> tuple[int, int]:
-    """(code, signal) of a JSON exit code of any version."""
-
-    def number(value: object) -> int:
-        if isinstance(value, Mapping):
-            value = value.get("number", value.get("signal_id", value.get("id", 0)))
-            return number(value)
-        return value if isinstance(value, int) else 0
-
-    return number(record.get("return_code", 0)), number(record.get("signal", 0))
 
 
 def _counters(left: Sequence[Left], kernel: bytes) -> list[str]:
