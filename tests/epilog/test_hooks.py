@@ -179,9 +179,33 @@ def test_a_signal_in_the_middle(hook: Hook, name_of_signal: str) -> None:
             if (hook.spool / "started").exists():
                 break
             time.sleep(0.001)
-        process.send_signal(getattr(signal, f"SIG{name_of_signal}"))
+        # As slurmd does when the time is over: to the whole process group.
+        os.killpg(process.pid, getattr(signal, f"SIG{name_of_signal}"))
         assert process.wait(timeout=1.5) == 0
     finally:
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+@pytest.mark.parametrize("way", ["blocked", "ignored"])
+def test_signals_blocked_or_ignored_by_the_parent(hook: Hook, way: str, hangs: bool) -> None:
+    """slurmctld 22.05 starts EpilogSlurmctld with SIGCHLD and SIGTERM blocked: dash's wait never returns then."""
+
+    def prepare() -> None:
+        if way == "blocked":
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        else:
+            for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGALRM, signal.SIGPIPE, signal.SIGINT):
+                signal.signal(number, signal.SIG_IGN)
+
+    if hangs:
+        hook.replace_tool("head", "exec /usr/bin/sleep 20")
+    began = time.monotonic()
+    process = hook.start(FAILED, prepare)
+    assert process.wait(timeout=10) == 0
+    assert (time.monotonic() - began > 1.5) == hangs
+    assert len(hook.files()) == 1
+    if hangs:
         os.killpg(process.pid, signal.SIGKILL)
 
 
