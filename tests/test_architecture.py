@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -115,6 +116,25 @@ def test_imports_point_one_way(part: str) -> None:
         for name in _imports_of(path):
             wrong = [other for other in FORBIDDEN[part] if _inside(name, f"slurm_triage.{other}")]
             assert not wrong, f"{path.relative_to(PACKAGE)} imports {name}"
+
+
+def test_the_spool_needs_nothing_but_an_old_python() -> None:
+    """The agent runs on nodes, with their system's Python 3.9 and without the packages of this project."""
+    files = _files("spool")
+    assert files
+    for path in files:
+        ast.parse(path.read_text("utf-8"), feature_version=(3, 9))
+        own = {name for name in _imports_of(path) if _inside(name, "slurm_triage")}
+        assert all(_inside(name, "slurm_triage.spool") for name in own), f"{path.name} imports {sorted(own)}"
+        assert {name.split(".")[0] for name in _imports_of(path) - own} <= sys.stdlib_module_names
+
+
+def test_the_spool_runs_on_python_3_9() -> None:
+    python = shutil.which("python3.9")
+    if python is None or subprocess.run([python, "-c", ""], capture_output=True, timeout=60).returncode:
+        pytest.skip("no Python 3.9 here")
+    code = "import slurm_triage.spool as s; s.Limits(), s.State(), s.Recovered(), s.Trimmed()"
+    subprocess.run([python, "-c", code], cwd=PACKAGE.parent, check=True, timeout=60)
 
 
 def test_the_query_command_loads_neither_templates_nor_rules() -> None:
