@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurm_triage import __version__, case
+from slurm_triage import __version__, case, spool_cli
 from slurm_triage.engine import Study, ended_badly, study, study_events
 from slurm_triage.model import Coverage, Diagnosis
 from slurm_triage.report.brief import brief
@@ -100,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help="new file to write (default: slurm-triage-<jobid>.tar.gz in the current folder)",
     )
+    spool_cli.add_verb(verbs)
     return parser
 
 
@@ -298,6 +299,10 @@ def _bundle(options: argparse.Namespace) -> int:
     return OK
 
 
+def _spool(options: argparse.Namespace) -> int:
+    return spool_cli.run(options, _complain)
+
+
 def _print(found: Study, options: argparse.Namespace, *, several: bool) -> None:
     diagnosis = found.diagnosis
     if options.format == "json":
@@ -362,4 +367,4 @@ def _complain(text: str) -> None:
     print(f"slurm-triage: {printable}", file=sys.stderr)
 
 
-_VERBS = {"diagnose": _diagnose, "explain": _explain, "bundle": _bundle}
+_VERBS = {"diagnose": _diagnose, "explain": _explain, "bundle": _bundle, "spool": _spool}

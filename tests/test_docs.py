@@ -41,12 +41,17 @@ def helps(main: Main, capsys: pytest.CaptureFixture[str]) -> Iterator[tuple[str,
         assert stop.value.code == 0
         return capsys.readouterr().out
 
+    def verbs(shown: str) -> list[str]:
+        return re.findall(r"^    ([a-z][a-z-]*)(?:  |$)", shown, re.MULTILINE)
+
     top = ask()
     yield "", top
-    verbs = re.findall(r"^    ([a-z][a-z-]*)(?:  |$)", top, re.MULTILINE)
-    assert verbs, "no verb found: the layout of the help changed"
-    for verb in verbs:
-        yield verb, ask(verb)
+    assert verbs(top), "no verb found: the layout of the help changed"
+    for verb in verbs(top):
+        shown = ask(verb)
+        yield verb, shown
+        for action in verbs(shown):
+            yield action, ask(verb, action)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_triage import case, sources
-from slurm_triage.live import accounting, controller, job_output, kernel, limits, pyslurm_view
+from slurm_triage.live import accounting, controller, job_output, kernel, limits, pyslurm_view, witnesses
 from slurm_triage.live._command import Reply, clean, run
 from slurm_triage.model import ControllerJob, Coverage, Event, JobRecord, Stamp, StepRecord
 from slurm_triage.nodeset import expand
@@ -79,6 +79,7 @@ def gather(job: str, timeout: float = TIMEOUT) -> Gathered:
     gathering.ask_slurm()
     gathering.read_output()
     gathering.read_kernel_log()
+    gathering.read_spool()
     return Gathered(job, {"manifest.toml": gathering.manifest(), **gathering.files}, tuple(gathering.told()))
 
 
@@ -236,6 +237,14 @@ class _Gathering:
             others = [node for node in nodes if node != here]
             if others:
                 self.note("kernel log", f"could not be read on the job's other nodes ({_some(others)})")
+
+    def read_spool(self) -> None:
+        """What the hooks of this host left of the job."""
+        jobs = {e.job for e in self.events if isinstance(e, (JobRecord, ControllerJob)) and e.job}
+        files, problems = witnesses.look(jobs)
+        self.files.update(files)
+        for problem in problems:
+            self.note("spool", problem)
 
     def told(self) -> list[Coverage]:
         """The notes, what tells least last."""
