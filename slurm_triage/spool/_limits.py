@@ -98,7 +98,7 @@ def _lose(spool: int, owner: int, folder: int | None, victims: list[Entry]) -> l
 
 def _kind(entry: Entry) -> str:
     parts = parse_name(entry.name)
-    return parts[3] if parts else "other"
+    return parts.kind if parts else "other"
 
 
 def _gone(folder: int | None, entry: Entry) -> bool:

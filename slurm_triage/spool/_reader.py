@@ -26,7 +26,7 @@ from slurm_triage.spool._folders import (
     open_below,
     open_spool,
 )
-from slurm_triage.spool._records import Bad, Record, free_names, growing_job, parse_name
+from slurm_triage.spool._records import Bad, Name, Record, free_names, growing_job, parse_name
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Spool:
         for entry in self._entries("new"):
             parts = parse_name(entry.name)
             if parts is not None:
-                found.setdefault(parts[0], []).append(entry.name)
+                found.setdefault(parts.job, []).append(entry.name)
         return found
 
     def done(self, record: Record) -> bool:
@@ -123,7 +123,7 @@ class Spool:
         for folder in ("tmp", "new", "work", "done"):
             for entry in self._entries(folder):
                 parts = parse_name(entry.name) if folder != "tmp" else _growing(entry)
-                if parts is None or parts[0] not in jobs:
+                if parts is None or parts.job not in jobs:
                     continue
                 try:
                     record = self._read(folder, entry.name, parts)
@@ -161,7 +161,7 @@ class Spool:
                 continue
             grown, parts = _growing(entry), parse_name(entry.name)
             if entry.regular and grown is not None:
-                tasks += self._move("tmp", entry.name, "new", f"{grown[0]}.{grown[1]}.0.tasks")
+                tasks += self._move("tmp", entry.name, "new", f"{grown.job}.{grown.seconds}.0.tasks")
             elif entry.regular and parts is not None and self._whole(entry.name, parts):
                 tickets += self._move("tmp", entry.name, "new", entry.name)
             else:
@@ -230,7 +230,7 @@ class Spool:
                 raise SpoolError(f"{self.path}: records cannot be moved: {error.strerror}") from error
             return None  # another reader was faster, or this one cannot be moved: it stays where it is
 
-    def _take(self, name: str, parts: tuple[str, int, int, str]) -> Record | None:
+    def _take(self, name: str, parts: Name) -> Record | None:
         """Moves one record to work/ and reads it; None if another reader has it or if it is none."""
         source = self._folder("new")
         if source is None:
@@ -238,7 +238,7 @@ class Spool:
         taken = self._moved(source, name, self._target("work"), name)
         return None if taken is None else self._hold(taken, parse_name(taken) or parts)
 
-    def _hold(self, name: str, parts: tuple[str, int, int, str]) -> Record | None:
+    def _hold(self, name: str, parts: Name) -> Record | None:
         """Locks and reads one of work/; None if another reader has it, or if it is none and went to bad/."""
         file = -1
         try:
@@ -278,7 +278,7 @@ class Spool:
         os.close(file)
         return moved
 
-    def _read(self, folder: str, name: str, parts: tuple[str, int, int, str]) -> Record:
+    def _read(self, folder: str, name: str, parts: Name) -> Record:
         """A record that stays where it is. Raises `Bad` and `OSError`."""
         at = self._folder(folder)
         assert at is not None  # it was listed
@@ -302,7 +302,7 @@ class Spool:
         finally:
             os.close(file)
 
-    def _whole(self, name: str, parts: tuple[str, int, int, str]) -> bool:
+    def _whole(self, name: str, parts: Name) -> bool:
         """Whether a file in tmp/ is a ticket that its writer finished."""
         try:
             record = self._read("tmp", name, parts)
@@ -321,10 +321,10 @@ class Spool:
             _counts.change(self._root, self.owner, lambda counts: _counts.add(counts.refused, {why: 1}))
 
 
-def _growing(entry: Entry) -> tuple[str, int, int, str] | None:
+def _growing(entry: Entry) -> Name | None:
     """What the name of a record would say, of task records that still grow."""
     job = growing_job(entry.name)
-    return (job, int(entry.stat.st_mtime), 0, "tasks") if job is not None else None
+    return Name(job, None, int(entry.stat.st_mtime), 0, "tasks") if job is not None else None
 
 
 def _why(entry: Entry) -> str:

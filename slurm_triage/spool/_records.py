@@ -7,6 +7,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from slurm_triage.spool._folders import OTHERS_WRITE
 
@@ -29,13 +30,26 @@ UNREADABLE = "unreadable"
 NO_JOB = "no job id"
 OTHER_JOB = "another job's id"
 NO_UID = "no uid"
+OTHER_UID = "another user's uid"
 TORN = "torn"
 """Reasons for which something goes to bad/; they are counted by these words."""
 
-_NAME = re.compile(r"([0-9]{1,10})\.([0-9]{1,12})\.([0-9]{1,12})\.(tasks|spank|epilog|epilogslurmctld)")
+_NAME = re.compile(
+    r"([0-9]{1,10})\.(?:([0-9]{1,10})\.)?([0-9]{1,12})\.([0-9]{1,12})\.(tasks|spank|epilog|epilogslurmctld)"
+)
 _GROWING = re.compile(r"([0-9]{1,10})\.tasks")
 _PID_STEP = 10_000_000  # above every pid: PID_MAX_LIMIT is 4194304
 _LONGEST_NAME = 255
+
+
+class Name(NamedTuple):
+    """What a record's name says. `uid` is the job's owner, None where the writer did not put it there."""
+
+    job: str
+    uid: int | None
+    seconds: int
+    pid: int
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -43,9 +57,9 @@ class Record:
     """One file of the spool, read.
 
     `job` is the raw job id; `seconds` the epoch in the name (0 where the writer knew none); `mtime` the epoch of the
-    last write. Of a ticket, `env` are the variables, the first of a name as getenv(3) takes it, `uid` is the job's
-    owner as Slurm told the hook, and `cut` says that the writer stopped before the end: `data` then ends after the last
-    whole variable. Task records have no uid: nothing in their text is proof of one.
+    last write. `uid` is the job's owner as Slurm told the hook; of task records the one in the name, None if there is
+    none: their text is no proof. Of a ticket, `env` are the variables, the first of a name as getenv(3) takes it, and
+    `cut` says that the writer stopped before the end: `data` then ends after the last whole variable.
     """
 
     name: str
@@ -64,10 +78,12 @@ class Bad(Exception):
     """A file that is no record; the message is one of the reasons."""
 
 
-def parse_name(name: str) -> tuple[str, int, int, str] | None:
-    """(job id, seconds, pid, kind) of a record's name, None for any other."""
+def parse_name(name: str) -> Name | None:
+    """What a record's name says, None for any other name."""
     match = _NAME.fullmatch(name)
-    return (match[1], int(match[2]), int(match[3]), match[4]) if match else None
+    if match is None:
+        return None
+    return Name(match[1], None if match[2] is None else int(match[2]), int(match[3]), int(match[4]), match[5])
 
 
 def growing_job(name: str) -> str | None:
@@ -82,8 +98,8 @@ def free_names(name: str) -> Iterator[str]:
     parts = parse_name(name)
     for number in range(1, 1000):
         if parts is not None:
-            job, seconds, pid, kind = parts
-            yield f"{job}.{seconds}.{pid + number * _PID_STEP}.{kind}"
+            stem = name.rsplit(".", 2)[0]
+            yield f"{stem}.{parts.pid + number * _PID_STEP}.{parts.kind}"
         else:
             tail = f"~{number}"
             yield os.fsdecode(os.fsencode(name)[: _LONGEST_NAME - len(tail)]) + tail
@@ -128,14 +144,14 @@ def content(file: int, limit: int) -> bytes:
     raise Bad(TOO_LARGE)
 
 
-def record(name: str, parts: tuple[str, int, int, str], file: int, owner: int) -> Record:
+def record(name: str, parts: Name, file: int, owner: int) -> Record:
     """The record in an open file. Raises `Bad` when it is none, and `OSError`."""
-    job, seconds, pid, kind = parts
+    job, named, seconds, pid, kind = parts
     found = os.fstat(file)
     check(found, owner, kind)
     data = content(file, limit_of(kind))
     if kind == "tasks":
-        return Record(name, job, seconds, pid, kind, found.st_mtime, data)
+        return Record(name, job, seconds, pid, kind, found.st_mtime, data, uid=named)
     whole = data[: data.rfind(b"\0") + 1]  # the rest is a part of a variable: half a number is another number
     env = variables(whole)
     if env.get("SLURM_JOB_ID", job) != job:
@@ -145,6 +161,8 @@ def record(name: str, parts: tuple[str, int, int, str], file: int, owner: int) -
     uid = env.get("SLURM_JOB_UID", "")
     if not re.fullmatch(r"[0-9]{1,10}", uid):
         raise Bad(NO_UID)
+    if named not in (None, int(uid)):
+        raise Bad(OTHER_UID)
     return Record(name, job, seconds, pid, kind, found.st_mtime, whole, env, int(uid), len(whole) != len(data))
 
 

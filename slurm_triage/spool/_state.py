@@ -48,7 +48,7 @@ def state(spool: int, owner: int, folders: Mapping[str, int | None], now: float)
         ages = [max(0.0, now - entry.stat.st_mtime) for entry in held]
         found[name] = Folder(len(held), sum(e.stat.st_size for e in held), max(ages) if ages else None)
         if name == "new":
-            jobs = frozenset(parts[0] for entry in held if (parts := parse_name(entry.name)))
+            jobs = frozenset(parts.job for entry in held if (parts := parse_name(entry.name)))
         if name in ("tmp", "new", "work"):
             known = parse_name if name != "tmp" else lambda text: parse_name(text) or growing_job(text)
             strange = sum(

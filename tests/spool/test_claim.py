@@ -306,7 +306,19 @@ def test_no_descriptor_is_left_open(spool: Path) -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
+def test_a_name_may_say_whose_job_it_is(spool: Path) -> None:
+    put(spool, "1004.1001.1796051467.79.tasks", TASKS, at=1.0)
+    put(spool, "1004.1001.1796051467.79.spank", ticket(), at=2.0)
+    put(spool, "1004.1002.1796051467.79.epilog", ticket(), at=3.0)
+    put(spool, "1004.1001.1796051467.79.spank", b"old", "work")
+    tasks, taken = claim(spool)
+    assert (tasks.uid, tasks.seconds, tasks.pid, tasks.kind) == (1001, 1796051467, 79, "tasks")
+    assert (taken.uid, taken.name) == (1001, "1004.1001.1796051467.10000079.spank")
+    assert refused(spool) == {"another user's uid": 1}
+
+
 def test_names_say_what_they_are() -> None:
-    assert _records.parse_name("1004.1796051467.79.tasks") == ("1004", 1796051467, 79, "tasks")
+    assert _records.parse_name("1004.1001.1796051467.79.spank") == ("1004", 1001, 1796051467, 79, "spank")
+    assert _records.parse_name("1004.1796051467.79.tasks") == ("1004", None, 1796051467, 79, "tasks")
     assert _records.growing_job("1004.tasks") == "1004"
     assert _records.growing_job("1004.0.1.tasks") is None
