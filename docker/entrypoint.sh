@@ -109,6 +109,18 @@ install_witnesses() {
     esac
 }
 
+# Ways to set Slurm up that SETUP names: runinjob (Epilog inside the external step, 24.05 and later) and container-tmpfs
+# (a /tmp of its own for each job).
+set_up() {
+    case " ${SETUP-} " in *' runinjob '*)
+        sed -i 's/^PrologFlags=.*/PrologFlags=Contain,RunInJob/' /etc/slurm/slurm.conf ;;
+    esac
+    case " ${SETUP-} " in *' container-tmpfs '*)
+        set_line JobContainerType job_container/tmpfs
+        printf 'AutoBasePath=true\nBasePath=/var/spool/jobs\n' >/etc/slurm/job_container.conf ;;
+    esac
+}
+
 # A container that is started again has its lines already.
 set_line() { grep -q "^$1=" /etc/slurm/slurm.conf || sed -i "1i $1=$2" /etc/slurm/slurm.conf; }
 
@@ -140,6 +152,7 @@ case "${1:-}" in
         build_plugin
         make_spool /var/spool/slurm-triage-ctld slurm
         install_witnesses
+        set_up
         wait_for 'list of clusters' 60 sacctmgr -n show cluster
         sacctmgr -i add cluster mini || :
         sacctmgr -i add account acc Cluster=mini Description=acc Organization=acc || :
@@ -156,6 +169,7 @@ case "${1:-}" in
         root_squash
         make_spool /var/spool/slurm-triage root
         install_witnesses
+        set_up
         # A container that was killed leaves the mark of a slurmd that no longer runs.
         rm -f /run/slurmd.pid /run/prolog-fails
         slurmd
@@ -167,6 +181,7 @@ case "${1:-}" in
         wait_for 'slurmctld' 180 port_open ctl 6817
         root_squash
         install_witnesses
+        set_up
         say 'login node is up'
         stay :
         ;;

@@ -9,13 +9,35 @@
 
 enum { NEWEST = 128 << 10, READ_ALL = 3 /* SYSLOG_ACTION_READ_ALL, syslog(2): the last bytes of the ring */ };
 
-/* A first look only, to decide whether anybody should read on; the wording is that of the drivers. */
-static const char *const SIGNS[] = {"NVRM: Xid (", "nvidia-nvswitch", "[Hardware Error]", "EDAC MC", "Memory failure: "};
+/* A first look only, to decide whether anybody should read on. The wording is that of the drivers, at the beginning of the
+ * message; # stands for digits. A process can have such a name, and the kernel begins the line of a crash with it: but
+ * names have 15 bytes, and "[pid]" follows. */
+static const char *const SIGNS[] = {
+    "NVRM: Xid (PCI:#",      "nvidia-nvswitch#: SXid", "mce: [Hardware Error]", "{#}[Hardware Error]",
+    "EDAC MC#: # CE ",       "EDAC MC#: # UE ",        "Memory failure: 0x",
+};
+
+static bool begins(const char *message, size_t length, const char *sign)
+{
+    const char *end = message + length;
+
+    for (; *sign; sign++) {
+        if (*sign == '#') {
+            if (message == end || !isxdigit((unsigned char)*message))
+                return false;
+            while (message < end && isxdigit((unsigned char)*message))
+                message++;
+        } else if (message == end || *message++ != *sign) {
+            return false;
+        }
+    }
+    return message < end && *message != '[';
+}
 
 static bool is_sign(const char *message, size_t length)
 {
     for (size_t i = 0; i < sizeof SIGNS / sizeof SIGNS[0]; i++)
-        if (memmem(message, length, SIGNS[i], strlen(SIGNS[i])))
+        if (begins(message, length, SIGNS[i]))
             return true;
     return false;
 }
@@ -33,7 +55,8 @@ bool kernel_sign_in(const char *log, double since)
             if (number < 8 && at[0] == '>' && at[1] == '[') {
                 double time = strtod(at + 2, &at);
                 size_t read = (size_t)(at - line); /* strtod() skips newlines too */
-                if (read < length && *at == ']' && time >= since && is_sign(at, length - read))
+                bool now = read + 2 < length && at[0] == ']' && at[1] == ' ' && time >= since;
+                if (now && is_sign(at + 2, length - read - 2))
                     return true;
             }
         }

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "memcg.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -69,16 +70,35 @@ static bool has_memory(const char *controllers, size_t length)
     return false;
 }
 
+/* Whether a folder's name is that of a job: job_<id>, or from 26.05 on cgroup v2 the SLUID, 14 letters and digits that
+ * begin with s (CgroupJobIdPaths of cgroup.conf). */
+static bool is_job(const char *name, size_t length, uint32_t job)
+{
+    char by_id[32];
+    int id_length = snprintf(by_id, sizeof by_id, "job_%" PRIu32, job);
+
+    if (length == (size_t)id_length && strncmp(name, by_id, length) == 0)
+        return true;
+    if (length != 14 || name[0] != 's')
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (!isalnum((unsigned char)name[i]))
+            return false;
+    return true;
+}
+
 /* From "/slurm/uid_7/job_3/step_0" or "/system.slice/slurmstepd.scope/job_3/step_0/slurm" to the two folders. */
 static bool split(struct memcg *memcg, const char *mount, const char *below, const char *path, uint32_t job)
 {
-    char name[32];
+    const char *step = strstr(path, "/step_");
+    const char *name = step;
 
-    snprintf(name, sizeof name, "/job_%" PRIu32 "/step_", job);
-    const char *found = strstr(path, name);
-    if (!found || strstr(path, "/../"))
+    if (!step || strstr(path, "/../"))
         return false;
-    const char *step = strchr(found + 1, '/');
+    while (name > path && name[-1] != '/')
+        name--;
+    if (name == path || !is_job(name, (size_t)(step - name), job))
+        return false;
     size_t to_job = (size_t)(step - path);
     size_t to_step = to_job + 1 + strcspn(step + 1, "/");
     int a = snprintf(memcg->job, sizeof memcg->job, "%s%s%.*s", mount, below, (int)to_job, path);
@@ -142,13 +162,13 @@ static uint64_t sum_oom(const char *content)
     return sum;
 }
 
-/* OOM events so far: v2 of the whole job (memory.events counts the subtree), v1 of the task (there oom_kill counts only
- * in the cgroup in which the victim lived). 0 also if it cannot be read. */
+/* OOM events so far: v2 of the step (memory.events counts the subtree), v1 of the task (there oom_kill counts only in the
+ * cgroup in which the victim lived). 0 also if it cannot be read. */
 uint64_t memcg_oom_events(const struct memcg *memcg, uint32_t rank)
 {
     char content[CONTENT];
     uint64_t events = 0;
-    int folder = memcg->version ? open_level(memcg, memcg->version == 2 ? MEMCG_JOB : MEMCG_TASK, rank) : -1;
+    int folder = memcg->version ? open_level(memcg, memcg->version == 2 ? MEMCG_STEP : MEMCG_TASK, rank) : -1;
 
     if (folder < 0)
         return 0;

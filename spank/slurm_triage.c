@@ -49,7 +49,9 @@ struct options {
 /* What this slurmstepd has seen so far; it serves one step, and calls back one task at a time. */
 static struct {
     uint32_t clean;      /* tasks that ended with status 0 before the first record */
-    bool recorded;       /* a record was written: from now on every task gets one */
+    uint32_t lost;       /* tasks whose record could not be kept */
+    bool recorded;       /* a record was kept: from now on every task gets one */
+    pid_t pid;           /* of this slurmstepd, or with contain_spank of its first helper: one for all records */
     uint64_t oom_events; /* at the last reading of the step's and the job's counters */
     int64_t read_at;     /* CLOCK_MONOTONIC of that reading, ns; 0: none */
     bool placed;         /* `memcg` is filled in */
@@ -144,7 +146,7 @@ static void add_head(struct text *text, const char *what, int64_t at, const char
     const char *name = name_of(step);
 
     text_add(text, "%" PRId64 ".%03d node=%s stepd=%d %s job=%" PRIu32, at / 1000000000, (int)(at / 1000000 % 1000), node,
-             (int)getpid(), what, job);
+             (int)seen.pid, what, job);
     if (name)
         text_add(text, " step=%s", name);
     else
@@ -198,8 +200,11 @@ static void record_task(spank_t spank, const struct options *options, uint32_t j
         text_add(&record, " local=%d", local);
     if (spank_get_item(spank, S_TASK_PID, &pid) == ESPANK_SUCCESS)
         text_add(&record, " pid=%d", (int)pid);
-    text_add(&record, " status=0x%04x mono=%" PRId64 ".%06d clean=%" PRIu32 "\n", (unsigned)status & 0xffff,
+    text_add(&record, " status=0x%04x mono=%" PRId64 ".%06d clean=%" PRIu32, (unsigned)status & 0xffff,
              mono / 1000000000, (int)(mono / 1000 % 1000000), seen.clean);
+    if (seen.lost)
+        text_add(&record, " lost=%" PRIu32, seen.lost);
+    text_add(&record, "\n");
     bool again = seen.read_at == 0 || oom_events != seen.oom_events || mono - seen.read_at >= AGAIN_NS;
     for (int level = MEMCG_TASK; level <= (again ? MEMCG_JOB : MEMCG_TASK); level++) {
         add_head(&record, "task_exit", at, node, job, step);
@@ -207,13 +212,18 @@ static void record_task(spank_t spank, const struct options *options, uint32_t j
         memcg_report(&seen.memcg, level, rank, &record);
         text_add(&record, "\n");
     }
-    if (again) {
-        seen.read_at = mono;
-        seen.oom_events = oom_events;
-    }
     snprintf(name, sizeof name, "%" PRIu32 ".tasks", job);
-    spool_append(spool, name, record.at, record.used);
-    seen.recorded = true;
+    /* The last quarter is for tasks that failed, whatever those that did not have filled before. */
+    const size_t most = status ? SPOOL_TASKS_BYTES : SPOOL_TASKS_BYTES / 4 * 3;
+    if (!spool_append(spool, name, record.at, record.used, most)) {
+        seen.lost++;
+    } else {
+        seen.recorded = true;
+        if (again) {
+            seen.read_at = mono;
+            seen.oom_events = oom_events;
+        }
+    }
     close(spool);
 }
 
@@ -228,6 +238,7 @@ static void task_exit(spank_t spank, const struct options *options)
         || spank_get_item(spank, S_TASK_GLOBAL_ID, &rank) != ESPANK_SUCCESS)
         return;
     if (!seen.placed) {
+        seen.pid = getpid();
         memcg_find(&seen.memcg, options->cgroup, job);
         seen.placed = true;
     }
@@ -261,20 +272,33 @@ static bool hardware_sign(void)
     return kernel_sign(since);
 }
 
-/* One variable and its NUL. */
+/* One variable and its NUL, or nothing of it. */
 static void add_variable(struct text *ticket, const char *variable)
 {
-    text_add(ticket, "%s", variable);
-    if (ticket->used + 1 < ticket->size)
-        ticket->used++;
-    else
+    const size_t length = strlen(variable) + 1;
+
+    if (ticket->used + length > ticket->size) {
         ticket->cut = true;
+        return;
+    }
+    memcpy(ticket->at + ticket->used, variable, length);
+    ticket->used += length;
+}
+
+/* The variables of Slurm, or all others: the latter can be a user's (SPANK_...), and must not take the room. */
+static void add_variables(struct text *ticket, bool of_slurm)
+{
+    extern char **environ;
+
+    for (char **variable = environ; variable && *variable; variable++)
+        if ((strncmp(*variable, "SLURM", 5) == 0) == of_slurm)
+            add_variable(ticket, *variable);
 }
 
 /* The ticket: our own variables, then those of Slurm. The environment is the one that slurmd made for its Epilog. */
-static void write_ticket(int spool, const char *name, const char *why)
+static void write_ticket(int spool, uid_t user, const char *name, const char *why)
 {
-    extern char **environ;
+    static const char CUT[] = "SLURM_TRIAGE_CUT=1";
     const int64_t at = now_ns(CLOCK_REALTIME);
     char boot[64];
     TEXT(own, 256);
@@ -289,18 +313,23 @@ static void write_ticket(int spool, const char *name, const char *why)
     own.used = 0;
     text_add(&own, "SLURM_TRIAGE_WHY=%s", why);
     add_variable(&ticket, own.at);
-    for (char **variable = environ; variable && *variable && !ticket.cut; variable++)
-        add_variable(&ticket, *variable);
-    spool_put(spool, name, ticket.at, ticket.used);
+    ticket.size -= sizeof CUT;
+    add_variables(&ticket, true);
+    add_variables(&ticket, false);
+    ticket.size += sizeof CUT;
+    if (ticket.cut)
+        add_variable(&ticket, CUT);
+    spool_put(spool, user, name, ticket.at, ticket.used);
 }
 
 static void job_epilog(spank_t spank, const struct options *options)
 {
     uint32_t job;
-    char tasks[32], name[64];
+    uid_t user;
+    char tasks[32], name[96];
     TEXT(why, 32);
 
-    if (spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS)
+    if (spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS || spank_get_item(spank, S_JOB_UID, &user) != ESPANK_SUCCESS)
         return;
     int spool = spool_open(options->spool);
     if (spool < 0)
@@ -311,16 +340,18 @@ static void job_epilog(spank_t spank, const struct options *options)
         text_add(&why, "tasks");
     if (not_zero("SLURM_JOB_EXIT_CODE") || not_zero("SLURM_JOB_EXIT_CODE2") || not_zero("SLURM_JOB_DERIVED_EC"))
         text_add(&why, "%sexit", why.used ? "," : "");
-    if (hardware_sign())
-        text_add(&why, "%skernel", why.used ? "," : "");
+    if (!why.used && hardware_sign())
+        text_add(&why, "kernel");
     if (why.used) {
         const int64_t seconds = now_ns(CLOCK_REALTIME) / 1000000000;
+        const int stem = snprintf(name, sizeof name, "%" PRIu32 ".%" PRIu32 ".%" PRId64 ".%d.", job, (uint32_t)user, seconds,
+                                  (int)getpid());
         if (has_tasks) {
-            snprintf(name, sizeof name, "%" PRIu32 ".%" PRId64 ".%d.tasks", job, seconds, (int)getpid());
-            spool_move(spool, tasks, name);
+            strcpy(name + stem, "tasks");
+            spool_move(spool, tasks, user, name);
         }
-        snprintf(name, sizeof name, "%" PRIu32 ".%" PRId64 ".%d.spank", job, seconds, (int)getpid());
-        write_ticket(spool, name, why.at);
+        strcpy(name + stem, "spank");
+        write_ticket(spool, user, name, why.at);
     }
     close(spool);
 }

@@ -3,13 +3,17 @@
 
 #include "local_mount.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { OTHERS_WRITE = S_IWGRP | S_IWOTH, DROPPED_BYTES = 1 << 20 };
@@ -41,14 +45,15 @@ int spool_open(const char *path)
     char rest[PATH_MAX];
     char *save = NULL;
 
-    if (path[0] != '/' || strlen(path) >= sizeof rest || !local_mount(path))
+    /* The list of mounts is compared as text: one way to write a path only. */
+    if (path[0] != '/' || strlen(path) >= sizeof rest || strstr(path, "//") || strstr(path, "/.") || !local_mount(path))
         return -1;
     strcpy(rest, path);
     char *name = strtok_r(rest, "/", &save);
     int folder = name ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
     while (name && folder >= 0) {
         char *following = strtok_r(NULL, "/", &save);
-        int below = strcmp(name, "..") == 0 ? -1 : enter(folder, name, following != NULL);
+        int below = enter(folder, name, following != NULL);
         close(folder);
         folder = below;
         name = following;
@@ -103,26 +108,58 @@ static void drop(int spool)
     close(file);
 }
 
-/* Whether a folder holds as many files as it may. */
-static bool crowded(int folder)
-{
-    int entries = 0;
-    int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *list = again < 0 ? NULL : fdopendir(again);
+/* What the kernel writes for getdents64(2); readdir(3) would take from the heap. */
+struct entry {
+    uint64_t inode;
+    int64_t offset;
+    unsigned short length;
+    unsigned char type;
+    char name[];
+};
 
-    if (!list) {
-        if (again >= 0)
-            close(again);
-        return true;
-    }
-    while (entries < SPOOL_ENTRIES + 2 && readdir(list)) /* with . and .. */
-        entries++;
-    closedir(list);
-    return entries >= SPOOL_ENTRIES + 2;
+/* Whether "1004.1001.1796051466.79.spank" is a file of this user. */
+static bool is_of(const char *name, uid_t user)
+{
+    const char *dot = strchr(name, '.');
+    char *end = NULL;
+
+    return dot && strtoul(dot + 1, &end, 10) == user && *end == '.';
 }
 
-/* Appends lines to tmp/NAME with one write, so that several slurmstepd can share the file. */
-void spool_append(int spool, const char *name, const char *text, size_t size)
+/* Whether a folder holds as much as it may, of all users or of this one ((uid_t)-1: of nobody in particular), or the file
+ * system has not much room left. What cannot be looked at counts as full. */
+static bool is_full(int folder, uid_t user)
+{
+    _Alignas(struct entry) char chunk[8192];
+    struct statvfs room;
+    struct stat found;
+    long got = -1, files = 0, of_user = 0;
+    off_t bytes = 0;
+    int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (again < 0)
+        return true;
+    bool full = fstatvfs(again, &room) != 0 || (uint64_t)room.f_bavail * room.f_frsize < SPOOL_FREE_BYTES;
+    while (!full && (got = syscall(SYS_getdents64, again, chunk, sizeof chunk)) > 0) {
+        for (long at = 0; at < got;) {
+            const struct entry *entry = (const struct entry *)(chunk + at);
+            at += entry->length;
+            if (entry->name[0] == '.')
+                continue;
+            files++;
+            of_user += is_of(entry->name, user);
+            if (fstatat(again, entry->name, &found, AT_SYMLINK_NOFOLLOW) == 0)
+                bytes += found.st_size;
+        }
+        full = files >= SPOOL_FILES || of_user >= SPOOL_FILES_OF_USER || bytes >= SPOOL_BYTES;
+    }
+    close(again);
+    return full || got < 0;
+}
+
+/* Appends lines to tmp/NAME with one write, so that several slurmstepd can share the file, which may become MOST bytes long.
+ * Returns whether they were kept. */
+bool spool_append(int spool, const char *name, const char *text, size_t size, size_t most)
 {
     struct stat found;
     char last = '\n';
@@ -131,12 +168,12 @@ void spool_append(int spool, const char *name, const char *text, size_t size)
     int folder = subfolder(spool, "tmp");
 
     if (folder < 0)
-        return;
+        return false;
     int file = openat(folder, name, flags);
-    if (file < 0 && errno == ENOENT && !crowded(folder))
+    if (file < 0 && errno == ENOENT && !is_full(folder, (uid_t)-1))
         file = openat(folder, name, flags | O_CREAT, 0600);
     if (file >= 0 && fstat(file, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == geteuid()
-        && found.st_size + (off_t)size <= SPOOL_TASKS_BYTES && !over_file_limit((size_t)found.st_size + size)) {
+        && (size_t)found.st_size + size <= most && !over_file_limit((size_t)found.st_size + size)) {
         /* What a full disk has torn must not swallow this record too: the text begins with a newline to skip. */
         if (found.st_size > 0 && pread(file, &last, 1, found.st_size - 1) != 1)
             last = '\n';
@@ -148,16 +185,19 @@ void spool_append(int spool, const char *name, const char *text, size_t size)
     close(folder);
     if (!kept)
         drop(spool);
+    return kept;
 }
 
-/* tmp/NAME becomes new/NEW_NAME. */
-void spool_move(int spool, const char *name, const char *new_name)
+/* tmp/NAME becomes new/NEW_NAME; where there is no room for it it goes: left behind it would fill tmp/ instead. */
+void spool_move(int spool, const char *name, uid_t user, const char *new_name)
 {
     int from = enter(spool, "tmp", false);
     int to = subfolder(spool, "new");
 
-    if (from >= 0 && to >= 0)
-        renameat(from, name, to, new_name);
+    if (from >= 0 && to >= 0 && (is_full(to, user) || renameat(from, name, to, new_name) != 0)) {
+        unlinkat(from, name, 0);
+        drop(spool);
+    }
     if (from >= 0)
         close(from);
     if (to >= 0)
@@ -165,13 +205,13 @@ void spool_move(int spool, const char *name, const char *new_name)
 }
 
 /* A new file new/NAME, which appears there whole or not at all. */
-void spool_put(int spool, const char *name, const char *content, size_t size)
+void spool_put(int spool, uid_t user, const char *name, const char *content, size_t size)
 {
     bool kept = false;
     int from = subfolder(spool, "tmp");
     int to = subfolder(spool, "new");
 
-    if (from >= 0 && to >= 0 && !crowded(to) && !over_file_limit(size)) {
+    if (from >= 0 && to >= 0 && !is_full(to, user) && !over_file_limit(size)) {
         int file = openat(from, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (file >= 0) {
             kept = write(file, content, size) == (ssize_t)size;

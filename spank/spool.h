@@ -4,17 +4,21 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 enum {
-    SPOOL_ENTRIES = 1000,          /* files in one folder */
+    SPOOL_FILES = 1000,            /* in one folder */
+    SPOOL_FILES_OF_USER = 250,     /* of these in new/, so that the jobs of one user leave room for others */
+    SPOOL_BYTES = 64 << 20,        /* in one folder */
+    SPOOL_FREE_BYTES = 32 << 20,   /* that are left to others on the file system */
     SPOOL_TASKS_BYTES = 1 << 20,   /* of the task records of one job */
     SPOOL_TICKET_BYTES = 64 << 10, /* of one ticket */
 };
 
 int spool_open(const char *path);
 bool spool_has(int spool, const char *folder, const char *name);
-void spool_append(int spool, const char *name, const char *text, size_t size);
-void spool_move(int spool, const char *name, const char *new_name);
-void spool_put(int spool, const char *name, const char *content, size_t size);
+bool spool_append(int spool, const char *name, const char *text, size_t size, size_t most);
+void spool_move(int spool, const char *name, uid_t user, const char *new_name);
+void spool_put(int spool, uid_t user, const char *name, const char *content, size_t size);
 
 #endif

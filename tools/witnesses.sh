@@ -29,18 +29,19 @@ put() {
     mv "$target/.new.$$" "$target/$2"
 }
 
+# What is there already is left as it is: it may belong to SlurmUser, and root must not follow what he put there.
 make_spool() {
-    for folder in "$1" "$1/tmp" "$1/new" "$1/work" "$1/done" "$1/bad"; do
-        mkdir -p "$folder"
-        chmod 700 "$folder"
-        [ "$(id -u)" != 0 ] || chown "$2" "$folder"
-    done
+    [ ! -L "$1" ] || fail "$1 is a symbolic link: the witnesses would not write there"
+    [ ! -d "$1" ] || return 0
+    mkdir -p "$(dirname "$1")"
+    mkdir -m 700 "$1" "$1/tmp" "$1/new" "$1/work" "$1/done" "$1/bad"
+    [ "$(id -u)" != 0 ] || chown -h "$2" "$1/tmp" "$1/new" "$1/work" "$1/done" "$1/bad" "$1"
 }
 
 lines() {
     cat <<TEXT
-# plugstack.conf, on compute nodes and wherever srun, sbatch and salloc run. A new file is enough: slurmd and slurmstepd
-# read it for each job. With this line alone a node is complete.
+# plugstack.conf, on compute nodes; then restart slurmd (jobs go on), which looks only once whether a plugin wants to know
+# the end of a job. With this line alone a node is complete.
 optional $library/slurm_triage.so
 
 # slurm.conf, the same on all hosts; then: scontrol reconfigure

@@ -98,7 +98,7 @@ class Driver:
                 self._settle(run)
                 answers = collect(self.cluster, self.facts, scenario, run.job, client=run.client, kept=run.kept)
             folder = write(self.out, self.facts, scenario, run.job, answers)
-            live = [*self._live(run), *self._witnesses(folder, answers)]
+            live = [*self._live(run), *self._witnesses(scenario, folder, answers)]
         except Exception as error:  # one scenario that fails in any way must not stop the others
             known = isinstance(error, (ClusterError, ScenarioError, threading.BrokenBarrierError))
             why = str(error) or type(error).__name__ if known else traceback.format_exc(limit=-3)
@@ -170,7 +170,7 @@ class Driver:
         compare = judge_live if asks == OWNER else judge_other
         return [f"live, {asks}: {text}" for text in compare(run.scenario.expect, json.loads(out))]
 
-    def _witnesses(self, folder: Path, answers: Answers) -> list[str]:
+    def _witnesses(self, scenario: Scenario, folder: Path, answers: Answers) -> list[str]:
         """What the plugin and the hooks left, if they are installed, that does not fit accounting or the kernel log."""
         if not self.witnesses:
             return []
@@ -180,6 +180,7 @@ class Driver:
         log = folder / "kmsg.txt"
         kernel = log.read_bytes() if log.exists() else b""
         found = witnesses.judge(answers.left, records, kernel, dead)
+        found += witnesses.missing(answers.left, scenario.expect.exits)
         return [f"witnesses: {text}" for text in found]
 
     # ------------------------------------------------------------------------------------------------ waiting

@@ -49,6 +49,8 @@ class Expect:
     """What must be said. `cite`: substrings of cited lines; `never`: causes that must not be confirmed.
 
     `unseen`, where somebody else than the owner asks: substrings of what the answer says that could not be looked at.
+    `exits`, where the witnesses are installed: what the task records of all attempts hold, each as step, wait status and
+    number of tasks: "batch 0x8900 1".
     """
 
     cause: str
@@ -58,6 +60,7 @@ class Expect:
     cite: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
+    exits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,9 @@ def _problems(scenario: Scenario) -> Sequence[str]:
             wrong.append(f"{owner} is no owner")
     if scenario.expect.strength not in (None, *(s.value for s in Strength)):
         wrong.append(f"{scenario.expect.strength} is no strength")
+    wrong += [
+        f"{text} is no exit" for text in scenario.expect.exits if not re.fullmatch(r"\S+ 0x[0-9a-f]{4} \d+", text)
+    ]
     if scenario.asks not in USERS:
         wrong.append(f"{scenario.asks} is no user who asks")
     if bool(scenario.expect.unseen) != (scenario.asks != OWNER):

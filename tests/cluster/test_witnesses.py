@@ -7,7 +7,7 @@ import tarfile
 
 import pytest
 
-from tests.cluster.witnesses import Left, evidence, judge, unpack, wounds
+from tests.cluster.witnesses import Left, evidence, judge, missing, unpack, wounds
 
 RECORDS = (
     b"1796051466.587 node=c1 stepd=43 step_info job=7 step=0 uid=1001 gid=1001 tasks=1 of=1\n"
@@ -45,7 +45,7 @@ def left(records: bytes = RECORDS) -> list[Left]:
 
 
 def test_what_fits() -> None:
-    for exit_code in ("0:9", "0:125", "0:0"):
+    for exit_code in ("0:9", "0:125", "0:0", ""):
         assert judge(left(), steps(exit_code), KERNEL) == []
     assert judge(left(), steps("1:0", "NODE_FAIL"), KERNEL) == []
     exited = RECORDS.replace(b"0x0009", b"0x8900")
@@ -104,10 +104,10 @@ def test_only_what_writers_leave_is_unpacked() -> None:
             archive.addfile(info, io.BytesIO(b"x\0"))
         return body.getvalue()
 
-    (one,) = unpack("c1", packed("./new/7.1796051466.99.spank"))
+    (one,) = unpack("c1", packed("./new/7.1001.1796051466.99.spank"))
     assert (one.job, one.order, one.kind) == ("7", (1796051466, 99), "spank")
     assert list(evidence([one, Left("c1", "7", (1, 2), "tasks", b"")])) == ["env.epilog.c1.0.txt", "tasks.c1.1.txt"]
-    for name, mode in (("./new/7.x.spank", 0o600), ("./new/7.1.1.other", 0o600), ("./new/7.1.1.spank", 0o644)):
+    for name, mode in (("./new/7.1.x.1.spank", 0o600), ("./new/7.1.1.1.other", 0o600), ("./new/7.1.1.1.spank", 0o644)):
         with pytest.raises(ValueError, match="7"):
             unpack("c1", packed(name, mode))
 
@@ -126,3 +126,11 @@ def test_wounds_are_those_that_no_scenario_makes() -> None:
     )
     assert wounds(harmless) == []
     assert wounds(harmless + "\n".join(bad)) == list(bad)
+
+
+def test_exits_that_a_scenario_makes() -> None:
+    assert missing(left(), ["0 0x0009 1"]) == []
+    for text in ("0 0x0009 2", "batch 0x0009 1", "0 0x8900 1"):
+        (wrong,) = missing(left(), [text])
+        assert text in wrong and "0 0x0009" in wrong
+    assert missing([], ["0 0x0009 1"])

@@ -90,6 +90,7 @@ def check(files: Mapping[str, bytes], scenarios: Sequence[Scenario], out: Path) 
         log = folder / "kmsg.txt"
         kernel = log.read_bytes() if log.exists() else b""
         fit = witnesses.judge(answers.left, records, kernel)
+        fit += witnesses.missing(answers.left, scenario.expect.exits)
         outcome = examine(scenario, folder)
         outcomes.append(replace(outcome, wrong=(*outcome.wrong, *(f"witnesses: {text}" for text in fit))))
     return outcomes

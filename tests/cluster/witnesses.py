@@ -12,7 +12,7 @@ NODE_SPOOL = "/var/spool/slurm-triage"
 CTLD_SPOOL = "/var/spool/slurm-triage-ctld"
 CONTROLLER = "ctl"
 KINDS = ("tasks", "spank", "epilog", "epilogslurmctld")
-_NAME = re.compile(r"(?:\./)?new/(\d+)\.(\d+)\.(\d+)\.(" + "|".join(KINDS) + ")")
+_NAME = re.compile(r"(?:\./)?new/(\d+)\.\d+\.(\d+)\.(\d+)\.(" + "|".join(KINDS) + ")")
 _TASK = re.compile(
     r"[\d.]+ node=\S+ stepd=\d+ task_exit job=(\d+) step=(\S+) rank=(\d+) .*status=0x([0-9a-f]{4}) mono=[\d.]+ clean=\d+"
 )
@@ -155,19 +155,30 @@ def _tickets(left: Sequence[Left], psv: Sequence[Mapping[str, str]], dead: set[s
         failed = "." not in record["JobID"] and record["State"] in ("FAILED", "OUT_OF_MEMORY")
         kinds = {one.kind for one in left if one.job == record["JobIDRaw"]}
         if failed and record["ExitCode"] != "0:0" and record["NodeList"] != "None assigned":
-            missing = {"spank", "epilog", "epilogslurmctld"} - kinds
-            wrong += [f"job {record['JobIDRaw']} failed, and there is no {kind} ticket" for kind in sorted(missing)]
+            silent = {"spank", "epilog", "epilogslurmctld"} - kinds
+            wrong += [f"job {record['JobIDRaw']} failed, and there is no {kind} ticket" for kind in sorted(silent)]
     return wrong
 
 
-def statuses(left: Sequence[Left]) -> dict[tuple[str, str], set[int]]:
-    """Wait statuses by (job, step)."""
-    found: dict[tuple[str, str], set[int]] = {}
+def statuses(left: Sequence[Left]) -> dict[tuple[str, str], list[int]]:
+    """Wait statuses of all recorded tasks by (job, step)."""
+    found: dict[tuple[str, str], list[int]] = {}
     for one in left:
         for line in one.lines if one.kind == "tasks" else ():
             if match := _TASK.match(line):
-                found.setdefault((match[1], match[2]), set()).add(int(match[4], 16))
+                found.setdefault((match[1], match[2]), []).append(int(match[4], 16))
     return found
+
+
+def missing(left: Sequence[Left], exits: Iterable[str]) -> list[str]:
+    """Which of the exits ("batch 0x8900 1": step, wait status, tasks) the records do not hold."""
+    seen = [f"{step} 0x{status:04x}" for (_, step), all_of_it in statuses(left).items() for status in all_of_it]
+    wrong = []
+    for text in exits:
+        what, _, count = text.rpartition(" ")
+        if seen.count(what) != int(count):
+            wrong.append(f"{text} expected, the records have {seen.count(what)} of {sorted(set(seen))}")
+    return wrong
 
 
 def _statuses(left: Sequence[Left], psv: Sequence[Mapping[str, str]]) -> list[str]:
@@ -176,7 +187,7 @@ def _statuses(left: Sequence[Left], psv: Sequence[Mapping[str, str]]) -> list[st
     wrong = []
     for record in psv:
         job, _, step = record["JobIDRaw"].partition(".")
-        code, signal = map(int, record["ExitCode"].split(":"))
+        code, signal = (int(word or 0) for word in (record["ExitCode"] or ":").split(":"))  # none before it started
         # A step of a lost node has an exit that Slurm made up; after an OOM kill it is 0:125, whatever the tasks' statuses.
         told = step not in ("", "extern") and (code or signal) and signal != 125 and record["State"] != "NODE_FAIL"
         if not told or (job, step) not in seen:
@@ -186,7 +197,7 @@ def _statuses(left: Sequence[Left], psv: Sequence[Mapping[str, str]]) -> list[st
             status & 0x7F == signal if signal else (status >> 8) & 0x7F == code & 0x7F for status in seen[job, step]
         )
         if not any(fits):
-            ends = [hex(status) for status in sorted(seen[job, step])]
+            ends = [hex(status) for status in sorted(set(seen[job, step]))]
             wrong.append(f"step {record['JobIDRaw']}: sacct {code}:{signal}, tasks {ends}")
     return wrong
 

@@ -17,7 +17,7 @@ FAILED = {
     "SLURM_JOB_UID": "1001",
     "SLURM_JOB_END_TIME": "1796051516",
 }
-SHELLS = [name for name in ("dash", "bash", "busybox") if shutil.which(name)]
+SHELLS = [name for name in ("dash", "bash", "busybox", "mksh", "ksh93") if shutil.which(name)]
 
 
 @dataclass

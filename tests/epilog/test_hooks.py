@@ -38,7 +38,7 @@ def test_they_are_short_and_executable(path: Path) -> None:
 
 def test_a_failed_job_is_kept_with_its_environment(hook: Hook) -> None:
     ((path, content),) = hook.run().items()
-    assert re.fullmatch(rf"new/77\.1796051516\.\d+\.{KIND[hook.name]}", path)
+    assert re.fullmatch(rf"new/77\.1001\.1796051516\.\d+\.{KIND[hook.name]}", path)
     assert {f"{k}={v}".encode() for k, v in FAILED.items()} <= set(variables(content))
     assert (hook.spool / path).stat().st_mode & 0o777 == 0o600
 
@@ -58,18 +58,21 @@ def test_a_clean_job_leaves_nothing_and_starts_nothing(hook: Hook, codes: dict[s
 
 
 def test_a_step_that_failed_in_a_job_that_exits_0_is_kept(hook: Hook) -> None:
-    assert len(hook.run({"SLURM_JOB_ID": "77", "SLURM_JOB_EXIT_CODE": "0", "SLURM_JOB_DERIVED_EC": "137"})) == 1
+    assert len(hook.run({**FAILED, "SLURM_JOB_EXIT_CODE": "0", "SLURM_JOB_DERIVED_EC": "137"})) == 1
 
 
-@pytest.mark.parametrize("job", [None, "", "../../etc/x", "7;reboot", "$(reboot)", "7\n8", "-1", "7 8", "a" * 70000])
-def test_a_job_id_that_is_none(hook: Hook, job: str | None) -> None:
-    environment = {"SLURM_JOB_EXIT_CODE": "256"} | ({} if job is None else {"SLURM_JOB_ID": job})
+@pytest.mark.parametrize("key", ["SLURM_JOB_ID", "SLURM_JOB_UID"])
+@pytest.mark.parametrize(
+    "value", [None, "", "../../etc/x", "7;reboot", "$(reboot)", "7\n8", "-1", "7 8", "*", "a" * 70000]
+)
+def test_a_job_id_or_uid_that_is_none(hook: Hook, key: str, value: str | None) -> None:
+    environment = {k: v for k, v in FAILED.items() if k != key} | ({} if value is None else {key: value})
     assert hook.run(environment) == {}
 
 
 def test_a_time_that_is_none(hook: Hook) -> None:
     (path,) = hook.run({**FAILED, "SLURM_JOB_END_TIME": "../x"})
-    assert path.startswith("new/77.0.")
+    assert path.startswith("new/77.1001.0.")
 
 
 def test_names_with_newlines_and_quotes_forge_nothing(hook: Hook) -> None:
@@ -134,10 +137,26 @@ def test_folders_of_the_spool_missing(hook: Hook) -> None:
 
 
 def test_a_full_spool_counts_what_is_dropped(hook: Hook) -> None:
-    for number in range(1000):
-        (hook.spool / "new" / f"{number}.0.1.epilog").touch()
+    most = 1000 if hook.name == "slurm-triage-epilog" else 5000
+    for number in range(most):
+        (hook.spool / "new" / f"{number}.{number}.0.1.epilog").touch()
     files = hook.run()
-    assert files.pop("dropped") == b"1" and len(files) == 1000 and not any(files.values())
+    assert files.pop("dropped") == b"1" and len(files) == most and not any(files.values())
+
+
+def test_the_jobs_of_one_user_leave_room_for_others(hook: Hook) -> None:
+    most = 250 if hook.name == "slurm-triage-epilog" else 1250
+    for number in range(most - 1):
+        (hook.spool / "new" / f"{number}.1001.0.1.epilog").touch()
+    assert len([content for content in hook.run().values() if content]) == 1
+    assert hook.run()["dropped"] == b"1"
+    files = hook.run({**FAILED, "SLURM_JOB_UID": "1002"})
+    assert len([path for path in files if path.startswith("new/77.1002.")]) == 1
+
+
+def test_a_sync_without_options(hook: Hook) -> None:
+    hook.replace_tool("sync", "exit 1")
+    assert len(hook.run()) == 1
 
 
 @pytest.mark.parametrize("missing", [("head",), ("mv",), ("sleep",), ("head", "mv", "sleep", "rm", "sync")])
@@ -207,6 +226,19 @@ def test_signals_blocked_or_ignored_by_the_parent(hook: Hook, way: str, hangs: b
     assert len(hook.files()) == 1
     if hangs:
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_what_ends_late_kills_nobody(hook: Hook) -> None:
+    """After two seconds the number of the sleep may be that of another process."""
+    hook.replace_tool("head", "exec /usr/bin/sleep 3")
+    killed = hook.spool / "killed"
+    text = hook.script.read_text().replace("kill -KILL", f": >{killed}; kill -KILL")
+    assert str(killed) in text
+    hook.script.write_text(text)
+    process = hook.start()
+    assert process.wait(timeout=10) == 0
+    time.sleep(1.5)
+    assert not killed.exists() and len(list((hook.spool / "new").iterdir())) == 1
 
 
 def test_what_hangs_is_left_alone_after_two_seconds(hook: Hook) -> None:

@@ -32,6 +32,22 @@ def test_install_and_remove(tmp_path: Path) -> None:
     assert not library.exists() and folders[0].exists()
 
 
+def test_install_follows_no_link_in_a_spool(tmp_path: Path) -> None:
+    """The controller's spool belongs to SlurmUser, who could wait for root to install again."""
+    call(tmp_path, "install")
+    victim = tmp_path / "victim"
+    victim.mkdir(mode=0o755)
+    spool = tmp_path / "var" / "spool" / "slurm-triage-ctld"
+    (spool / "tmp").rmdir()
+    (spool / "tmp").symlink_to(victim)
+    call(tmp_path, "install")
+    assert victim.stat().st_mode & 0o777 == 0o755
+    spool.rename(spool.with_name("other"))
+    spool.symlink_to(victim)
+    done = call(tmp_path, "install")
+    assert done.returncode == 1 and "symbolic link" in done.stderr and list(victim.iterdir()) == []
+
+
 def test_without_headers_the_hooks_alone(tmp_path: Path) -> None:
     done = call(tmp_path, "install", tmp_path)
     assert done.returncode == 0 and "libslurm-dev" in done.stderr

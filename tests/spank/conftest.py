@@ -33,27 +33,27 @@ class Node:
         self.spool.mkdir(mode=0o700)
         self.spool.chmod(0o700)
         (root / "mountinfo").write_text(MOUNTS)
-        self.cgroup_v2(7, "0", {0: (0, 0)})
+        self.cgroup_v2(7, "0", {0: 0})
 
-    def cgroup_v2(self, job: int, step: str, tasks: Mapping[int, tuple[int, int]], *, hit: int = 0) -> None:
-        """Cgroups of version 2: by rank, OOM kills and peak; `hit` is how often the job reached its limit."""
+    def cgroup_v2(self, job: int, step: str, kills: Mapping[int, int], *, hit: int = 0, name: str = "") -> None:
+        """Cgroups of version 2: OOM kills by rank; `hit` is how often the job reached its limit; `name` is its folder's."""
         base = self.root / "cgroup" / "system.slice" / "slurmstepd.scope"
-        kills = sum(kill for kill, _ in tasks.values())
-        names = {f"job_{job}": (kills, hit), f"job_{job}/step_{step}": (kills, 0)}
-        names |= {f"job_{job}/step_{step}/user/task_{rank}": (kill, 0) for rank, (kill, _) in tasks.items()}
-        for name, (kill, limit) in names.items():
-            folder = base / name
+        top = name or f"job_{job}"
+        names = {top: (sum(kills.values()), hit), f"{top}/step_{step}": (sum(kills.values()), 0)}
+        names |= {f"{top}/step_{step}/user/task_{rank}": (kill, 0) for rank, kill in kills.items()}
+        for path, (kill, limit) in names.items():
+            folder = base / path
             folder.mkdir(parents=True, exist_ok=True)
-            local = kill if "task" in name else 0
+            local = kill if "task" in path else 0
             for file, oom_kill in (("memory.events", kill), ("memory.events.local", local)):
                 (folder / file).write_text(
                     f"low 0\nhigh 0\nmax {limit}\noom {limit}\noom_kill {oom_kill}\noom_group_kill 0\n"
                 )
             (folder / "memory.peak").write_text("83886080\n")
-            (folder / "memory.max").write_text("83886080\n" if name == f"job_{job}" else "max\n")
+            (folder / "memory.max").write_text("83886080\n" if path == top else "max\n")
             (folder / "memory.swap.max").write_text("max\n")
             (folder / "memory.swap.events").write_text("high 0\nmax 0\nfail 0\n")
-        where = f"0::/system.slice/slurmstepd.scope/job_{job}/step_{step}/slurm\n"
+        where = f"0::/system.slice/slurmstepd.scope/{top}/step_{step}/slurm\n"
         (self.root / "self_cgroup").write_text(where)
 
     def cgroup_v1(self, job: int, step: str, kills: Mapping[int, int]) -> None:
@@ -85,8 +85,12 @@ class Node:
         return {str(p.relative_to(self.spool)): b"" if p.is_symlink() else p.read_bytes() for p in paths}
 
     def lines(self, job: int = 7) -> list[str]:
-        """The task records of a job that still runs."""
-        return (self.spool / "tmp" / f"{job}.tasks").read_text().splitlines()
+        """The task records of a job that still runs.
+
+        There can be empty lines: who appends while another's record of several pages is being written sees no newline
+        at the end, and begins with one.
+        """
+        return [line for line in (self.spool / "tmp" / f"{job}.tasks").read_text().splitlines() if line]
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def test_a_clean_job_leaves_nothing(node: Node) -> None:
 def test_an_exit_code_makes_a_ticket(node: Node, variables: dict[str, str]) -> None:
     node.call("epilog:job=7", **{"SLURM_JOB_ID": "7", "SLURM_JOB_EXIT_CODE": "0", **variables})
     ((name, ticket),) = tickets(node).items()
-    assert name.startswith("new/7.")
+    assert name.startswith("new/7.1001.")
     assert ticket[0].startswith("SLURM_TRIAGE_TIME=") and ticket[2] == "SLURM_TRIAGE_WHY=exit" and ticket[-1] == ""
     assert {f"{key}={value}" for key, value in variables.items()} <= set(ticket)
 
@@ -62,14 +62,39 @@ def test_values_with_newlines_forge_nothing_and_a_huge_environment_is_cut_betwee
     node.call("epilog:job=7", SLURM_JOB_EXIT_CODE="9", SLURM_JOB_COMMENT="a\nSLURM_JOB_UID=0", **huge)
     ((_, ticket),) = tickets(node).items()
     assert "SLURM_JOB_COMMENT=a\nSLURM_JOB_UID=0" in ticket and "SLURM_JOB_UID=0" not in ticket
-    assert ticket[-1] == "" and sum(len(v) + 1 for v in ticket) <= 65536
+    assert ticket[-1] == "" and sum(len(v) + 1 for v in ticket) - 1 <= 65536
+
+
+def test_a_user_cannot_push_slurms_variables_out_of_the_ticket(node: Node) -> None:
+    """What a user sets with a plugin of his own comes as SPANK_..., before the variables of Slurm."""
+    node.call("epilog:job=7", SPANK_A="x" * 60_000, SPANK_B="x" * 60_000, SLURM_JOB_ID="7", SLURM_JOB_EXIT_CODE="9")
+    ((_, ticket),) = tickets(node).items()
+    assert {"SLURM_JOB_ID=7", "SLURM_JOB_EXIT_CODE=9", "SLURM_TRIAGE_CUT=1"} <= set(ticket)
 
 
 SIGNS = [
     "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+    "nvidia-nvswitch3: SXid (PCI:0000:c3:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
     "mce: [Hardware Error]: Machine check events logged",
+    "{12}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 0",
     "EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0_Chan#0_DIMM#0",
+    "Memory failure: 0x1b2f3: recovery action for dirty LRU page: Recovered",
 ]
+NAMES = [
+    "NVRM: Xid (PCI:[3863]: segfault at 0 ip 0000000000401136 sp 00007ffd error 6 in x[401000+1000]",
+    "NVRM: Xid ([3863]: segfault at 0",
+    "EDAC MC0: 1 CE [77]: segfault at 0",
+    "nvidia-nvswitch[7]: segfault at 0",
+    "traps: NVRM: Xid (PCI:[12] trap invalid opcode ip:55 sp:7f error:0 in a[55+1]",
+    "Memory cgroup out of memory: Killed process 12 (EDAC MC0: 1 CE ) total-vm:1kB",
+    "process '/tmp/NVRM: Xid (PCI:0000' started with executable stack",
+]
+
+
+@pytest.mark.parametrize("text", NAMES)
+def test_a_process_name_is_no_kernel_sign(node: Node, tmp_path: Path, text: str) -> None:
+    (tmp_path / "log").write_text(f"<6>[  200.000000] {text}\n")
+    assert node.call(f"sign:100,{tmp_path / 'log'}").strip() == "none"
 
 
 @pytest.mark.parametrize("text", SIGNS)

@@ -6,6 +6,7 @@ import os
 import resource
 import stat
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def test_a_symbolic_link_is_not_followed(node: Node, name: str) -> None:
 
 
 def test_not_absolute_nor_climbing(node: Node) -> None:
-    for path in ("spool", f"{node.root}/cgroup/../spool", "/", ""):
+    for path in ("spool", f"{node.root}/cgroup/../spool", f"{node.root}//spool", f"{node.root}/./spool", "/", ""):
         node.call(f"spool={path}", *BAD)
     assert node.files() == {}
 
@@ -128,17 +129,62 @@ def test_something_else_in_the_place_of_the_records(node: Node, make: str) -> No
         assert (node.root / "victim").read_text() == "kept\n"
 
 
-def test_limits_in_bytes_and_files_count_what_is_dropped(node: Node) -> None:
+def test_task_records_have_a_limit_and_the_last_quarter_is_for_failed_tasks(node: Node) -> None:
     (node.spool / "tmp").mkdir(mode=0o700)
-    (node.spool / "tmp" / "7.tasks").write_bytes(b"x" * ((1 << 20) - 100) + b"\n")
+    records = node.spool / "tmp" / "7.tasks"
+    records.write_bytes(b"x" * ((1 << 20) - 100) + b"\n")
     node.call("task:status=9")
     assert (node.spool / "dropped").read_bytes() == b"1"
+    records.write_bytes(b"x" * ((1 << 20) // 4 * 3 - 100) + b"\n")
+    node.call("task:status=9", "task:rank=1,status=0", "task:rank=2,status=15")
+    kept = [line.split(" rank=")[1].split(" ")[0] for line in node.lines() if " rank=" in line]
+    assert kept == ["0", "2"] and (node.spool / "dropped").read_bytes() == b"11"
+    assert " lost=1\n" in records.read_text()
+
+
+@pytest.mark.parametrize(
+    ("files", "user", "dropped"), [(1000, 0, b"1"), (250, 1001, b"1"), (250, 7, b""), (249, 1001, b"")]
+)
+def test_new_files_have_a_limit_for_all_and_for_each_user(node: Node, files: int, user: int, dropped: bytes) -> None:
+    (node.spool / "new").mkdir(mode=0o700)
+    for number in range(files):
+        (node.spool / "new" / f"{number}.{user}.1.1.epilog").touch()
+    node.call("epilog:job=8", SLURM_JOB_EXIT_CODE="256")
+    assert node.files().get("dropped", b"") == dropped
+    assert len(list((node.spool / "new").iterdir())) == files + (not dropped)
+
+
+def test_task_records_that_find_no_room_do_not_stay_behind(node: Node) -> None:
+    node.call("task:status=9")
     (node.spool / "new").mkdir(mode=0o700)
     for number in range(1000):
-        (node.spool / "new" / f"{number}.1.1.epilog").touch()
+        (node.spool / "new" / f"{number}.1.1.1.epilog").touch()
+    node.call("epilog:job=7")
+    assert list((node.spool / "tmp").iterdir()) == [] and (node.spool / "dropped").read_bytes() == b"11"
+
+
+def test_new_files_have_a_limit_in_bytes(node: Node) -> None:
+    (node.spool / "new").mkdir(mode=0o700)
+    with (node.spool / "new" / "1.1.1.1.tasks").open("wb") as file:
+        file.truncate(64 << 20)
     node.call("epilog:job=8", SLURM_JOB_EXIT_CODE="256")
-    assert (node.spool / "dropped").read_bytes() == b"11"
-    assert len(list((node.spool / "new").iterdir())) == 1000
+    assert (node.spool / "dropped").read_bytes() == b"1"
+
+
+def test_who_the_first_record_could_not_be_kept_of_is_said_with_the_next(node: Node) -> None:
+    (node.spool / "tmp").mkdir(mode=0o700)
+    for number in range(1000):
+        (node.spool / "tmp" / f"{number + 100}.tasks").touch()
+    node.call("task:status=9")
+    assert not (node.spool / "tmp" / "7.tasks").exists()
+    driver = [str(node.driver), f"spool={node.spool}", f"cgroup={node.root / 'cgroup'}"]
+    calls = ["task:status=9", "pause:600", "task:rank=1,status=15"]
+    process = subprocess.Popen([*driver, *calls], cwd=node.root)
+    time.sleep(0.3)
+    for number in range(1000):
+        (node.spool / "tmp" / f"{number + 100}.tasks").unlink()
+    assert process.wait() == 0
+    assert " step_info " in node.lines()[0] and node.lines()[1].endswith(" clean=0 lost=1")
 
 
 def test_a_limit_on_file_sizes_does_not_kill_slurmstepd(node: Node) -> None:
@@ -152,14 +198,16 @@ def test_a_limit_on_file_sizes_does_not_kill_slurmstepd(node: Node) -> None:
 
 
 @pytest.mark.skipif(not AS_ROOT, reason="only root can mount")
-@pytest.mark.parametrize("options", ["size=4k,nr_inodes=64", "ro"])
+@pytest.mark.parametrize("options", ["size=40m", "size=64m,nr_inodes=6", "size=4k", "ro"])
 def test_full_or_read_only(node: Node, options: str) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"{options},mode=0700", "tmpfs", str(node.spool)], check=True)
     try:
-        for rank in range(40):
+        if options == "size=40m":
+            (node.spool / "fill").write_bytes(b"x" * (9 << 20))  # some is left, but not for us
+        for rank in range(10):
             node.call(f"task:rank={rank},status=9", f"epilog:job={rank + 10}", SLURM_JOB_EXIT_CODE="9")
-        for content in node.files().values():
-            assert len(content) <= 4096
+        kept = [path for path in node.files() if path.startswith(("new/", "tmp/"))]
+        assert len(kept) <= (3 if "nr_inodes" in options else 0)
     finally:
         subprocess.run(["umount", str(node.spool)], check=True)
 

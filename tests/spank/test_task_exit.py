@@ -44,7 +44,7 @@ def test_a_failed_task_with_its_identity_and_raw_status(node: Node) -> None:
 
 
 def test_the_engine_reads_what_the_plugin_writes(node: Node) -> None:
-    node.cgroup_v2(7, "0", {0: (0, 0), 1: (1, 0)}, hit=37)
+    node.cgroup_v2(7, "0", {0: 0, 1: 1}, hit=37)
     node.call("task:rank=1,local=1,status=9")
     file = case.EvidenceFile("tasks.c1.txt", node.spool / "tmp" / "7.tasks")
     assert task_exits.recognise("tasks.c1.txt", node.lines()) == 1.0
@@ -81,11 +81,27 @@ def test_steps_have_slurms_names(node: Node, step: int, name: str) -> None:
 
 
 def test_an_oom_kill_below_a_task_that_exits_0_is_recorded_v2(node: Node) -> None:
-    node.cgroup_v2(7, "0", {0: (1, 0)}, hit=37)
+    node.cgroup_v2(7, "0", {0: 1}, hit=37)
     node.call("task:status=0")
     assert " events=low 0,high 0,max 37,oom 37,oom_kill 1,oom_group_kill 0 " in counters(node, "job")[0]
     assert " local=low 0,high 0,max 37,oom 37,oom_kill 0,oom_group_kill 0 " in counters(node, "job")[0]
     assert ",oom_kill 1," in counters(node, "task")[0] and " peak=83886080 max=max " in counters(node, "task")[0]
+
+
+def test_the_folder_of_a_job_can_be_named_by_its_sluid(node: Node) -> None:
+    """Slurm 26.05 on cgroup v2, unless CgroupJobIdPaths=yes."""
+    node.cgroup_v2(7, "0", {0: 1}, hit=37, name="s6N1ABCDEFGH12")
+    node.call("task:status=0")
+    assert " events=low 0,high 0,max 37,oom 37,oom_kill 1,oom_group_kill 0 " in counters(node, "job")[0]
+
+
+def test_an_oom_kill_in_another_step_is_no_sign_for_this_one(node: Node) -> None:
+    node.cgroup_v2(7, "0", {0: 1}, hit=37)
+    node.cgroup_v2(7, "1", {0: 0}, hit=0)
+    job = node.root / "cgroup/system.slice/slurmstepd.scope/job_7/memory.events"
+    job.write_text("low 0\nhigh 0\nmax 37\noom 1\noom_kill 1\noom_group_kill 0\n")
+    node.call("task:step=1,status=0")
+    assert node.files() == {}
 
 
 def test_an_oom_kill_below_a_task_that_exits_0_is_recorded_v1(node: Node) -> None:
@@ -109,6 +125,8 @@ def test_the_folder_of_a_task_is_named_by_its_rank(node: Node) -> None:
         ("0::/user.slice\n", "not-in-a-job-cgroup"),
         ("0::/x/job_70/step_0/slurm\n", "not-in-a-job-cgroup"),
         ("0::/../job_7/step_0/slurm\n", "not-in-a-job-cgroup"),
+        ("0::/x/s6N1ABCDEFGH1/step_0/slurm\n", "not-in-a-job-cgroup"),
+        ("0::/step_0/slurm\n", "not-in-a-job-cgroup"),
         ("4:memory:/\n0::/a/job_7/step_0/slurm\n", "not-in-a-job-cgroup"),
         ("0::/elsewhere/job_7/step_0/slurm\n", "gone"),
         ("", "not-in-a-job-cgroup"),
@@ -126,7 +144,7 @@ def test_could_not_look_is_said(node: Node, where: str | None, why: str) -> None
 
 
 def test_a_thousand_tasks_at_once_fit_and_repeat_no_counters_of_the_job(node: Node) -> None:
-    node.cgroup_v2(7, "0", dict.fromkeys(range(1000), (0, 0)))
+    node.cgroup_v2(7, "0", dict.fromkeys(range(1000), 0))
     node.call("many:1000,status=9,tasks=1000,of=1000")
     assert len(exits(node)) == 1000 and len(counters(node, "task")) == 1000
     assert len(counters(node, "job")) < 100

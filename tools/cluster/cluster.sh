@@ -27,12 +27,15 @@ ready() {
     [ "$(printf '%s\n' "$states" | grep -c ' idle$')" = 10 ]
 }
 
-# The cluster that is there is this version's and this checkout's, and it runs. Else it goes: a new slurmctld on an old
+# The cluster that is there is this version's and this checkout's, set up as wanted, and it runs. Else it goes: a new slurmctld on an old
 # database would give new jobs the ids of old ones.
 usable() {
     found=$(docker inspect "$(container ctl)" -f \
         '{{.State.Running}} {{.Config.Image}} {{index .Config.Labels "com.docker.compose.project.working_dir"}}')
-    [ "$found" = "true $IMAGE $PWD" ]
+    set_up=$(docker inspect "$(container ctl)" -f '{{range .Config.Env}}{{println .}}{{end}}' |
+        sed -n -e '/^WITNESSES=/p' -e '/^SETUP=/p' | sort)
+    [ "$found" = "true $IMAGE $PWD" ] && [ "$set_up" = "SETUP=$SETUP
+WITNESSES=$WITNESSES" ]
 }
 
 # A node that registers while slurmctld is still starting can stay unknown until it says something again.

@@ -4,6 +4,8 @@
 SLURM=${SLURM:-24.11}
 IMAGE=slurm-triage-cluster:$SLURM
 PROJECT=slurm-triage
+# What docker-compose.yml hands to the containers: which witnesses are installed, and how Slurm is set up.
+export WITNESSES="${WITNESSES-spank epilog epilogslurmctld}" SETUP="${SETUP-}"
 
 fail() {
     echo "cluster: $*" >&2
