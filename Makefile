@@ -35,7 +35,7 @@ accuracy: venv-dev  ## score the diagnosis over the built-in corpora, or over CO
 bench: venv-dev  ## time of a command, of each stage, of the history, and of a live diagnosis if the cluster runs
 	$(BIN)/python -m tests.bench
 
-cluster:  ## a real Slurm in containers, SLURM=24.11 (default), 22.05 or 26.05
+cluster:  ## a real Slurm in containers, SLURM=24.11 (default), 22.05 or 26.05; SETUP, WITNESSES: docs/howto/mini-cluster.md
 	@SLURM='$(SLURM)' tools/cluster/cluster.sh up
 
 cluster-test: venv-dev  ## provoke failures on it, diagnose them, check the answers (CORE=1: the short list)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 NODE_SPOOL = "/var/spool/slurm-triage"
 CTLD_SPOOL = "/var/spool/slurm-triage-ctld"
 CONTROLLER = "ctl"
-KINDS = ("tasks", "spank", "epilog", "epilogslurmctld")
+TICKETS = ("spank", "epilog", "epilogslurmctld")
+KINDS = ("tasks", *TICKETS)
 _NAME = re.compile(r"(?:\./)?new/(\d+)\.\d+\.(\d+)\.(\d+)\.(" + "|".join(KINDS) + ")")
 _TASK = re.compile(
     r"[\d.]+ node=\S+ stepd=\d+ task_exit job=(\d+) step=(\S+) rank=(\d+) .*status=0x([0-9a-f]{4}) mono=[\d.]+ clean=\d+"
@@ -96,10 +97,21 @@ def wounds(slurmctld_log: str) -> list[str]:
 # -------------------------------------------------------------------------------------------------- do they fit
 
 
-def judge(left: Sequence[Left], psv: Sequence[Mapping[str, str]], kernel: bytes, dead: Iterable[str] = ()) -> list[str]:
+def judge(
+    left: Sequence[Left],
+    psv: Sequence[Mapping[str, str]],
+    kernel: bytes,
+    dead: Iterable[str] = (),
+    kinds: Iterable[str] = TICKETS,
+) -> list[str]:
     """What does not fit between the records of one job and sacct and the kernel log; `dead` nodes may be
-    silent. Empty: all fits."""
-    wrong = [*_forms(left), *_statuses(left, psv), *_tickets(left, psv, set(dead)), *_counters(left, kernel)]
+    silent; `kinds` of tickets are expected of a job that failed. Empty: all fits."""
+    wrong = [
+        *_forms(left),
+        *_statuses(left, psv),
+        *_tickets(left, psv, set(dead), set(kinds)),
+        *_counters(left, kernel),
+    ]
     if _clean(psv) and not any("oom_kill" in line for one in left for line in one.lines if _counted(line)):
         wrong += [f"{one.host} kept {one.kind} of a clean job" for one in left]
     return wrong
@@ -139,7 +151,7 @@ def _forms(left: Sequence[Left]) -> list[str]:
     return wrong
 
 
-def _tickets(left: Sequence[Left], psv: Sequence[Mapping[str, str]], dead: set[str]) -> list[str]:
+def _tickets(left: Sequence[Left], psv: Sequence[Mapping[str, str]], dead: set[str], expected: set[str]) -> list[str]:
     """A node with task records has a ticket for them; a job that failed by itself has one of every witness."""
     wrong = []
     for host in {one.host for one in left}:
@@ -155,7 +167,7 @@ def _tickets(left: Sequence[Left], psv: Sequence[Mapping[str, str]], dead: set[s
         failed = "." not in record["JobID"] and record["State"] in ("FAILED", "OUT_OF_MEMORY")
         kinds = {one.kind for one in left if one.job == record["JobIDRaw"]}
         if failed and record["ExitCode"] != "0:0" and record["NodeList"] != "None assigned":
-            silent = {"spank", "epilog", "epilogslurmctld"} - kinds
+            silent = expected - kinds
             wrong += [f"job {record['JobIDRaw']} failed, and there is no {kind} ticket" for kind in sorted(silent)]
     return wrong
 
