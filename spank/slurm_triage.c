@@ -167,6 +167,10 @@ static void add_identity(struct text *text, spank_t spank, uint32_t step)
         add_count(text, spank, S_JOB_TOTAL_TASK_COUNT, "of");
         add_count(text, spank, S_JOB_NNODES, "nodes");
     }
+    /* From 26.05 on the kernel log names a job by this (SLUID), not by its number. */
+    const char *folder = seen.memcg.version ? strrchr(seen.memcg.job, '/') + 1 : "job_";
+    if (strncmp(folder, "job_", 4) != 0)
+        text_add(text, " cgroup=%s", folder);
     boot_id(boot);
     if (boot[0])
         text_add(text, " boot=%s", boot);

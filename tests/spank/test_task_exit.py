@@ -93,6 +93,7 @@ def test_the_folder_of_a_job_can_be_named_by_its_sluid(node: Node) -> None:
     node.cgroup_v2(7, "0", {0: 1}, hit=37, name="s6N1ABCDEFGH12")
     node.call("task:status=0")
     assert " events=low 0,high 0,max 37,oom 37,oom_kill 1,oom_group_kill 0 " in counters(node, "job")[0]
+    assert " cgroup=s6N1ABCDEFGH12 boot=" in node.lines()[0]
 
 
 def test_an_oom_kill_in_another_step_is_no_sign_for_this_one(node: Node) -> None:
