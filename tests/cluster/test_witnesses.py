@@ -14,7 +14,7 @@ RECORDS = (
     b"1796051466.588 node=c1 stepd=43 task_exit job=7 step=0 rank=0 local=0 pid=79 status=0x0009 mono=812.5 clean=0\n"
     b"1796051466.588 node=c1 stepd=43 task_exit job=7 step=0 memcg task events=oom 0,oom_kill 1 local=oom_kill 1\n"
 )
-KERNEL = b"[1.0] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),oom_memcg=/slurm/uid_1/job_7,task_memcg=/x\n"
+KERNEL = b"[1.0] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),oom_memcg=/slurm/uid_1/job_7,task_memcg=/slurm/uid_1/job_7/step_0/task_0\n"
 PSV = [
     {
         "JobID": "7",

@@ -215,13 +215,11 @@ def _statuses(left: Sequence[Left], psv: Sequence[Mapping[str, str]]) -> list[st
 
 
 def _counters(left: Sequence[Left], kernel: bytes) -> list[str]:
-    """Whom the kernel killed for the job's limit, the counters of the task know."""
+    """Whom the kernel killed of the job, the counters know."""
     wrong = []
     for one in {one.job for one in left if one.kind == "tasks"}:
-        killed = re.findall(rb"oom-kill:.*CONSTRAINT_MEMCG.*oom_memcg=\S*/job_" + one.encode() + rb"\b", kernel)
+        killed = re.findall(rb"oom-kill:.*task_memcg=\S*/job_" + one.encode() + rb"\b", kernel)
         counted = [line for other in left if other.job == one for line in other.lines if _counted(line)]
         if bool(killed) != bool(counted):
-            wrong.append(
-                f"job {one}: the kernel log has {len(killed)} kills for its limit, the counters {len(counted)}"
-            )
+            wrong.append(f"job {one}: the kernel log has {len(killed)} kills, the counters {len(counted)}")
     return wrong
