@@ -5,7 +5,7 @@
 BIN := .venv/bin
 SLURM ?= 24.11
 
-.PHONY: help venv venv-dev demo lint test accuracy bench cluster cluster-test cluster-shell cluster-down vm-test clean
+.PHONY: help venv venv-dev demo lint test accuracy bench cluster cluster-test cluster-hold cluster-shell cluster-down vm-test clean
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
@@ -40,6 +40,10 @@ cluster:  ## a real Slurm in containers, SLURM=24.11 (default), 22.05 or 26.05; 
 
 cluster-test: venv-dev  ## provoke failures on it, diagnose them, check the answers (CORE=1: the short list)
 	@SLURM='$(SLURM)' tools/cluster/test.sh $(if $(CORE),--core) $(if $(ONLY),--only '$(ONLY)') $(if $(OUT),--out '$(OUT)')
+
+cluster-hold: venv-dev  ## how long the witnesses hold a node of it at the end of a job
+	@SLURM='$(SLURM)' tools/cluster/cluster.sh up
+	@$(BIN)/python -m tests.cluster.hold
 
 cluster-shell:  ## a shell on its login node, as the ordinary user user1
 	@SLURM='$(SLURM)' tools/cluster/cluster.sh shell

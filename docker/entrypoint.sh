@@ -109,8 +109,8 @@ install_witnesses() {
     esac
 }
 
-# Ways to set Slurm up that SETUP names: runinjob (Epilog inside the external step, 24.05 and later) and container-tmpfs
-# (a /tmp of its own for each job).
+# Ways to set Slurm up that SETUP names: runinjob (Epilog inside the external step, 24.05 and later) and, in the emulated
+# machine, container-tmpfs (a /tmp of its own for each job).
 set_up() {
     case " ${SETUP-} " in *' runinjob '*)
         sed -i 's/^PrologFlags=.*/PrologFlags=Contain,RunInJob/' /etc/slurm/slurm.conf ;;

@@ -72,7 +72,7 @@ wait_for() {
 }
 port_open() { (: <"/dev/tcp/$1/$2") 2>/dev/null; }
 
-export WITNESSES='spank epilog epilogslurmctld'
+export WITNESSES='spank epilog epilogslurmctld' SETUP=container-tmpfs
 install -d -m 0700 /var/spool/slurm-triage /var/spool/slurm-triage/{tmp,new,work,done,bad}
 
 # The same roles as in containers; they stay in the foreground there, so they go to the background here.

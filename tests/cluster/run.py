@@ -85,8 +85,13 @@ class Driver:
         self._meets = {meet: threading.Barrier(meets.count(meet)) for meet in set(meets)}
 
     def wounds(self) -> list[str]:
-        """Lines of slurmctld's log since the beginning that say that a node was hurt."""
-        return witnesses.wounds(self.cluster.tell("ctl", LOG)[self._log_at :].decode("utf-8", "replace"))
+        """Lines of slurmctld's log since the beginning that say that a node was hurt; and spools that a user can enter."""
+        found = witnesses.wounds(self.cluster.tell("ctl", LOG)[self._log_at :].decode("utf-8", "replace"))
+        spools = ((node, witnesses.NODE_SPOOL) for node in ("c1", "p1"))
+        for host, spool in (*spools, (witnesses.CONTROLLER, witnesses.CTLD_SPOOL)):
+            if not self.cluster.ask(host, f"ls {spool}/new || : >{spool}/new/7.0.0.1.spank", user=OWNER)[0]:
+                found.append(f"{host}: {OWNER} gets into {spool}")
+        return found
 
     def run(self, scenario: Scenario, number: int) -> Outcome:
         """Runs one scenario to the end. Never raises: what went wrong is part of the outcome."""

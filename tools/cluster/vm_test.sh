@@ -35,10 +35,13 @@ if [ ! -s "$kernel" ]; then
         docker run --rm --entrypoint sh "$IMAGE" -c '
             set -e
             apt-get update -q >&2
-            package=$(apt-cache depends linux-image-cloud-amd64 | sed -n "s/^ *Depends: \(linux-image-[^ ]*\)$/\1/p" | head -n 1)
+            depends() { apt-cache depends "$1" | sed -n "s/^ *Depends: \($2-[^ ]*\)$/\1/p" | head -n 1; }
+            package=$(depends linux-image-cloud-amd64 linux-image)
+            # From Debian 14 on the kernel itself lies in a package of its own.
+            binary=$(depends "$package" linux-binary)
             cd /tmp
-            apt-get download -q "$package" >&2
-            dpkg-deb --fsys-tarfile linux-image-*.deb | tar -xO --wildcards "./boot/vmlinuz-*"' >"$kernel.part"
+            apt-get download -q "${binary:-$package}" >&2
+            dpkg-deb --fsys-tarfile linux-*.deb | tar -xO --wildcards "./boot/vmlinuz-*"' >"$kernel.part"
     }
     retry get_kernel || fail "no kernel package could be downloaded"
     mv "$kernel.part" "$kernel"
