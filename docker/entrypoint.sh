@@ -94,10 +94,11 @@ end_of_node() {
 # The witnesses of slurm-triage that WITNESSES names, installed as docs/howto/install-the-witnesses.md says. All hosts get
 # the same lines, for slurm.conf has to be the same everywhere.
 install_witnesses() {
-    local library=/usr/lib/slurm-triage
+    local library=/usr/lib/slurm-triage option=
     case " ${WITNESSES-} " in *' spank '*)
         install -D -m 0755 /shared/lib/slurm_triage.so "$library/slurm_triage.so"
-        echo "optional $library/slurm_triage.so" >/etc/slurm/plugstack.conf ;;
+        case " ${SETUP-} " in *' runinjob '*) option=' runinjob' ;; esac
+        echo "optional $library/slurm_triage.so$option" >/etc/slurm/plugstack.conf ;;
     esac
     case " ${WITNESSES-} " in *' epilog '*)
         install -D -m 0755 /opt/slurm-triage/epilog/slurm-triage-epilog "$library/slurm-triage-epilog"

@@ -1,9 +1,10 @@
 /* SPANK plugin of slurm-triage: writes down what slurmstepd and slurmd know when a task and a job end.
  *
- *     optional /usr/lib/slurm-triage/slurm_triage.so [spool=DIR] [cgroup=DIR]        (plugstack.conf)
+ *     optional /usr/lib/slurm-triage/slurm_triage.so [spool=DIR] [cgroup=DIR] [runinjob]        (plugstack.conf)
  *
  * spool= names the spool (default /var/spool/slurm-triage), cgroup= where the cgroups are mounted (default /sys/fs/cgroup,
- * CgroupMountpoint of cgroup.conf). docs/reference/spool.md says what is written.
+ * CgroupMountpoint of cgroup.conf). runinjob belongs with PrologFlags=RunInJob: slurmd calls no job_epilog then, and the
+ * external step, which is the last to end, writes the ticket. docs/reference/spool.md says what is written.
  *
  * It lives inside slurmstepd: a crash here would be a crash of the job's step. So there is no fork, no heap, no lock, no
  * shared file system, nothing that waits; every callback returns 0, and what cannot be written is not written.
@@ -35,15 +36,18 @@ enum {
     AGAIN_NS = 100 * 1000000, /* the step's and the job's counters are read again no sooner, unless an OOM event came */
 };
 
+#define EXTERNAL_STEP 0xfffffffcu
+
 /* Step ids that are no numbers (slurm.h). */
 static const struct {
     uint32_t id;
     const char *name;
-} NAMED_STEPS[] = {{0xfffffffd, "pending"}, {0xfffffffc, "extern"}, {0xfffffffb, "batch"}, {0xfffffffa, "interactive"}};
+} NAMED_STEPS[] = {{0xfffffffd, "pending"}, {EXTERNAL_STEP, "extern"}, {0xfffffffb, "batch"}, {0xfffffffa, "interactive"}};
 
 struct options {
     const char *spool;
     const char *cgroup;
+    bool in_job;
 };
 
 /* What this slurmstepd has seen so far; it serves one step, and calls back one task at a time. */
@@ -60,13 +64,15 @@ static struct {
 
 static struct options options_of(int count, char **arguments)
 {
-    struct options options = {"/var/spool/slurm-triage", "/sys/fs/cgroup"};
+    struct options options = {"/var/spool/slurm-triage", "/sys/fs/cgroup", false};
 
     for (int i = 0; i < count; i++) {
         if (strncmp(arguments[i], "spool=", 6) == 0)
             options.spool = arguments[i] + 6;
         else if (strncmp(arguments[i], "cgroup=", 7) == 0)
             options.cgroup = arguments[i] + 7;
+        else if (strcmp(arguments[i], "runinjob") == 0)
+            options.in_job = true;
     }
     return options;
 }
@@ -262,18 +268,33 @@ static bool not_zero(const char *name)
     return value && value[0] && strcmp(value, "0") != 0 && strcmp(value, "0:0") != 0;
 }
 
-/* Whether the kernel log has a sign of hardware since the job began. 22.05 does not say when that was. */
-static bool hardware_sign(void)
+/* When the job began, in seconds of CLOCK_MONOTONIC, from the hook's environment; 22.05 does not say. -1: unknown. */
+static double start_of_job(void)
 {
     const char *start = getenv("SLURM_JOB_START_TIME");
     char *end = NULL;
     double began = start ? strtod(start, &end) : 0;
 
     if (began <= 0 || *end)
-        return false;
+        return -1;
     double age = (double)now_ns(CLOCK_REALTIME) / 1e9 - began;
-    double since = (double)now_ns(CLOCK_MONOTONIC) / 1e9 - age - 1;
-    return kernel_sign(since);
+    return (double)now_ns(CLOCK_MONOTONIC) / 1e9 - age - 1;
+}
+
+/* When this process began, likewise: the 20th number after the name in /proc/self/stat, in clock ticks. */
+static double start_of_self(void)
+{
+    char content[1024];
+    int file = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+    ssize_t got = file < 0 ? -1 : read(file, content, sizeof content - 1);
+
+    if (file >= 0)
+        close(file);
+    content[got > 0 ? got : 0] = '\0';
+    const char *at = strrchr(content, ')');
+    for (int field = 0; at && field < 20; field++)
+        at = strchr(at + 1, ' ');
+    return at ? strtod(at, NULL) / (double)sysconf(_SC_CLK_TCK) - 1 : -1;
 }
 
 /* One variable and its NUL, or nothing of it. */
@@ -299,39 +320,68 @@ static void add_variables(struct text *ticket, bool of_slurm)
             add_variable(ticket, *variable);
 }
 
-/* The ticket: our own variables, then those of Slurm. The environment is the one that slurmd made for its Epilog. */
-static void write_ticket(int spool, uid_t user, const char *name, const char *why)
+/* Our own variables, which come first. */
+static void add_own(struct text *ticket, const char *why)
 {
-    static const char CUT[] = "SLURM_TRIAGE_CUT=1";
     const int64_t at = now_ns(CLOCK_REALTIME);
     char boot[64];
     TEXT(own, 256);
-    TEXT(ticket, SPOOL_TICKET_BYTES);
 
     text_add(&own, "SLURM_TRIAGE_TIME=%" PRId64 ".%09d", at / 1000000000, (int)(at % 1000000000));
-    add_variable(&ticket, own.at);
+    add_variable(ticket, own.at);
     own.used = 0;
     boot_id(boot);
     text_add(&own, "SLURM_TRIAGE_BOOT_ID=%s", boot);
-    add_variable(&ticket, own.at);
+    add_variable(ticket, own.at);
     own.used = 0;
     text_add(&own, "SLURM_TRIAGE_WHY=%s", why);
-    add_variable(&ticket, own.at);
-    ticket.size -= sizeof CUT;
-    add_variables(&ticket, true);
-    add_variables(&ticket, false);
-    ticket.size += sizeof CUT;
-    if (ticket.cut)
-        add_variable(&ticket, CUT);
-    spool_put(spool, user, name, ticket.at, ticket.used);
+    add_variable(ticket, own.at);
 }
 
-static void job_epilog(spank_t spank, const struct options *options)
+/* The environment that slurmd made for its Epilog is that of this process too. */
+static void add_environment(struct text *ticket)
+{
+    static const char CUT[] = "SLURM_TRIAGE_CUT=1";
+
+    ticket->size -= sizeof CUT;
+    add_variables(ticket, true);
+    add_variables(ticket, false);
+    ticket->size += sizeof CUT;
+    if (ticket->cut)
+        add_variable(ticket, CUT);
+}
+
+/* In slurmstepd there is no such environment: what can be had of it. */
+static void add_items(struct text *ticket, spank_t spank, uint32_t job, uid_t user)
+{
+    char node[65];
+    gid_t group;
+    TEXT(item, 128);
+
+    text_add(&item, "SLURM_JOB_ID=%" PRIu32, job);
+    add_variable(ticket, item.at);
+    item.used = 0;
+    text_add(&item, "SLURM_JOB_UID=%" PRIu32, (uint32_t)user);
+    add_variable(ticket, item.at);
+    if (spank_get_item(spank, S_JOB_GID, &group) == ESPANK_SUCCESS) {
+        item.used = 0;
+        text_add(&item, "SLURM_JOB_GID=%" PRIu32, (uint32_t)group);
+        add_variable(ticket, item.at);
+    }
+    node_name(node);
+    item.used = 0;
+    text_add(&item, "SLURMD_NODENAME=%s", node);
+    add_variable(ticket, item.at);
+}
+
+/* The end of the job on this node: moves its task records and writes the ticket, if there is a sign of anything. */
+static void end_of_job(spank_t spank, const struct options *options, bool in_slurmstepd)
 {
     uint32_t job;
     uid_t user;
     char tasks[32], name[96];
     TEXT(why, 32);
+    TEXT(ticket, SPOOL_TICKET_BYTES);
 
     if (spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS || spank_get_item(spank, S_JOB_UID, &user) != ESPANK_SUCCESS)
         return;
@@ -342,9 +392,11 @@ static void job_epilog(spank_t spank, const struct options *options)
     bool has_tasks = spool_has(spool, "tmp", tasks);
     if (has_tasks)
         text_add(&why, "tasks");
-    if (not_zero("SLURM_JOB_EXIT_CODE") || not_zero("SLURM_JOB_EXIT_CODE2") || not_zero("SLURM_JOB_DERIVED_EC"))
+    if (!in_slurmstepd
+        && (not_zero("SLURM_JOB_EXIT_CODE") || not_zero("SLURM_JOB_EXIT_CODE2") || not_zero("SLURM_JOB_DERIVED_EC")))
         text_add(&why, "%sexit", why.used ? "," : "");
-    if (!why.used && hardware_sign())
+    double since = why.used ? -1 : in_slurmstepd ? start_of_self() : start_of_job();
+    if (since >= 0 && kernel_sign(since))
         text_add(&why, "kernel");
     if (why.used) {
         const int64_t seconds = now_ns(CLOCK_REALTIME) / 1000000000;
@@ -354,8 +406,13 @@ static void job_epilog(spank_t spank, const struct options *options)
             strcpy(name + stem, "tasks");
             spool_move(spool, tasks, user, name);
         }
+        add_own(&ticket, why.at);
+        if (in_slurmstepd)
+            add_items(&ticket, spank, job, user);
+        else
+            add_environment(&ticket);
         strcpy(name + stem, "spank");
-        write_ticket(spool, user, name, why.at);
+        spool_put(spool, user, name, ticket.at, ticket.used);
     }
     close(spool);
 }
@@ -377,7 +434,20 @@ int slurm_spank_job_epilog(spank_t spank, int count, char **arguments)
     const int error = errno;
     const struct options options = options_of(count, arguments);
 
-    job_epilog(spank, &options);
+    end_of_job(spank, &options, false);
+    errno = error;
+    return 0;
+}
+
+/* In slurmstepd as it ends, also in srun and sbatch. With PrologFlags=RunInJob the external step ends after all others. */
+int slurm_spank_exit(spank_t spank, int count, char **arguments)
+{
+    const int error = errno;
+    const struct options options = options_of(count, arguments);
+    uint32_t step;
+
+    if (options.in_job && spank_get_item(spank, S_JOB_STEPID, &step) == ESPANK_SUCCESS && step == EXTERNAL_STEP)
+        end_of_job(spank, &options, true);
     errno = error;
     return 0;
 }

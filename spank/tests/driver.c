@@ -1,8 +1,8 @@
 /* Calls the plugin as slurmstepd and slurmd would, one call an argument:
  *
- *     driver [spool=DIR] [cgroup=DIR] [task:rank=1,status=9,...] [many:1000,status=9] [pause:MS] [epilog:job=7] [sign:SINCE,FILE]
+ *     driver [spool=DIR] [cgroup=DIR] [task:rank=1,status=9,...] [many:1000,status=9] [pause:MS] [epilog:job=7] [exit:step=0] [sign:SINCE,FILE]
  *
- * Keys of a task and of the epilog: job step rank local status pid tasks of groups silent. `many:N` ends N tasks one
+ * Keys of a task, of the epilog and of the exit: job step rank local status pid tasks of groups silent. `many:N` ends N tasks one
  * after the other, prints how many microseconds each took (median and 99th percentile). Exit status 0 unless a callback
  * returned anything but 0, or changed errno.
  */
@@ -120,6 +120,9 @@ int main(int count, char **arguments)
         } else if (strncmp(argument, "epilog:", 7) == 0) {
             set(&task, rest + 1);
             call(slurm_spank_job_epilog, &task, n, options);
+        } else if (strncmp(argument, "exit:", 5) == 0) {
+            set(&task, rest + 1);
+            call(slurm_spank_exit, &task, n, options);
         } else if (strncmp(argument, "pause:", 6) == 0) {
             usleep((useconds_t)strtoul(rest + 1, NULL, 10) * 1000);
         } else if (strncmp(argument, "sign:", 5) == 0) {

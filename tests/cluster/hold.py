@@ -52,7 +52,7 @@ def _set_up(cluster: Cluster, epilog: str, plugin: bool) -> None:
     cluster.tell(
         NODE,
         f"printf '#!/bin/sh\\nexit 0\\n' >{EMPTY}; chmod 755 {EMPTY}\n"
-        "cd /etc/slurm; [ -e slurm.conf.kept ] || cp slurm.conf slurm.conf.kept\n"
+        "cd /etc/slurm; for f in slurm.conf plugstack.conf; do [ -e $f.kept ] || cp $f $f.kept; done\n"
         f"sed -e 's,^Epilog=.*,Epilog={epilog},' -e 's/^SlurmdDebug=.*/SlurmdDebug=debug/' slurm.conf.kept >slurm.conf\n"
         f"grep -q '^Epilog={epilog}$' slurm.conf || echo 'Epilog={epilog}' >>slurm.conf\n"
         f"echo '{line}' >plugstack.conf",
@@ -69,11 +69,7 @@ def _restart(cluster: Cluster) -> None:
 
 
 def _put_back(cluster: Cluster) -> None:
-    cluster.tell(
-        NODE,
-        "cd /etc/slurm; mv slurm.conf.kept slurm.conf\n"
-        f"[ ! -e {LIBRARY}/slurm_triage.so ] || echo 'optional {LIBRARY}/slurm_triage.so' >plugstack.conf",
-    )
+    cluster.tell(NODE, "cd /etc/slurm; for f in slurm.conf plugstack.conf; do mv $f.kept $f; done")
     _restart(cluster)
 
 

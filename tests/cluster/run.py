@@ -91,6 +91,10 @@ class Driver:
         for host, spool in (*spools, (witnesses.CONTROLLER, witnesses.CTLD_SPOOL)):
             if not self.cluster.ask(host, f"ls {spool}/new || : >{spool}/new/7.0.0.1.spank", user=OWNER)[0]:
                 found.append(f"{host}: {OWNER} gets into {spool}")
+        # Every job has ended, so what is left in tmp/ waits for an end that has come.
+        for node in self.cluster.nodes if self.witnesses else ():
+            left = self.cluster.tell(node, f"ls {witnesses.NODE_SPOOL}/tmp").decode().split()
+            found += [f"{node}: {name} is left in tmp/" for name in left if node not in DYING]
         return found
 
     def run(self, scenario: Scenario, number: int) -> Outcome:

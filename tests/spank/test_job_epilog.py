@@ -52,6 +52,33 @@ def test_the_attempts_of_a_requeued_job_stay_apart(node: Node) -> None:
     assert len(names) == 4 and not list((node.spool / "tmp").iterdir())
 
 
+EXTERN = 0xFFFFFFFC
+
+
+def test_with_runinjob_the_external_step_writes_the_ticket(node: Node) -> None:
+    node.call("runinjob", "task:status=15", f"exit:step={EXTERN}", SLURM_JOB_EXIT_CODE="9", SLURM_JOB_UID="0")
+    ((name, ticket),) = tickets(node).items()
+    assert sorted(n.rsplit(".", 1)[1] for n in node.files()) == ["spank", "tasks"] and name.startswith("new/7.1001.")
+    assert ticket[2:-2] == ["SLURM_TRIAGE_WHY=tasks", "SLURM_JOB_ID=7", "SLURM_JOB_UID=1001", "SLURM_JOB_GID=1002"]
+    assert ticket[-2].startswith("SLURMD_NODENAME=") and ticket[-1] == ""
+
+
+@pytest.mark.parametrize("calls", [("exit:step=0",), (f"exit:step={0xFFFFFFFB}",), (f"exit:step={EXTERN},silent=1",)])
+def test_no_other_step_does(node: Node, calls: tuple[str, ...]) -> None:
+    node.call("runinjob", "task:status=15", *calls)
+    assert list(node.files()) == ["tmp/7.tasks"]
+
+
+def test_without_runinjob_no_step_does(node: Node) -> None:
+    node.call("task:status=15", f"exit:step={EXTERN}")
+    assert list(node.files()) == ["tmp/7.tasks"]
+
+
+def test_a_clean_job_with_runinjob_leaves_nothing(node: Node) -> None:
+    node.call("runinjob", "task:status=0", f"exit:step={EXTERN}")
+    assert node.files() == {}
+
+
 def test_other_jobs_on_the_node_are_left_alone(node: Node) -> None:
     node.call("task:job=70,status=9", "epilog:job=7,status=0")
     assert list(node.files()) == ["tmp/70.tasks"]

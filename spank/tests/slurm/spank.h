@@ -26,6 +26,7 @@ typedef enum spank_item {
 
 extern spank_f slurm_spank_task_exit;
 extern spank_f slurm_spank_job_epilog;
+extern spank_f slurm_spank_exit;
 spank_err_t spank_get_item(spank_t spank, spank_item_t item, ...);
 
 #define SPANK_PLUGIN(name, version)                  \
