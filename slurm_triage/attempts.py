@@ -5,7 +5,7 @@ Two questions are answered for every event: whose is it (`parts`), and which run
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from slurm_triage.model import (
@@ -24,6 +24,7 @@ from slurm_triage.model import (
 )
 from slurm_triage.parts import Owners, id_order, raw_ids
 from slurm_triage.runs import Course, Run, appends, runs_of, trust
+from slurm_triage.sluids import is_sluid, jobs, resolved
 
 MOST_UNRECORDED = 100
 """Most jobs that are told apart when nothing but daemons' logs names them."""
@@ -34,7 +35,8 @@ class Attempt:
     """The evidence of one attempt. `job_id` is the raw id, None when no line names one.
 
     `records` and `steps` are its accounting lines, most trustworthy first; `events` everything else, in the order of
-    files and lines. `has_log` is False when the job's output on disk is a later attempt's.
+    files and lines. `has_log` is False when the job's output on disk is a later attempt's. `sluid_known` is whether its
+    own SLUID is known: a cgroup named by any other one is then another job's.
     """
 
     job_id: str | None = None
@@ -51,6 +53,7 @@ class Attempt:
     end: Stamp | None = None
     started: bool | None = None
     has_log: bool = True
+    sluid_known: bool = False
     ids: frozenset[str] = field(default_factory=frozenset)
 
 
@@ -61,6 +64,8 @@ def split(
     cluster: str | None = None,
 ) -> list[Attempt]:
     """All attempts of all parts, ordered by raw id and start. At least one, even when nothing names a job."""
+    sluids = jobs(events)
+    events = resolved(events, sluids)
     parts = raw_ids(events)
     if len(parts) > MOST_UNRECORDED and not any(isinstance(e, (JobRecord, HookEnv, ControllerJob)) for e in events):
         note = f"they tell the end of {len(parts)} jobs; only the last {MOST_UNRECORDED} were looked at"
@@ -93,11 +98,16 @@ def split(
     for event in rest:
         for raw in owners.of(event):
             mine[raw].append(event)
+    ours: dict[str, set[str]] = {}
+    for name, raw in sluids.items():
+        ours.setdefault(raw, set()).add(name)
     append = any(s.key == "JobFileAppend" and s.value.strip().lower() in ("1", "yes") for s in settings)
     found = [
         attempt
         for raw, of_part in runs.items()
-        for attempt in _attempts(raw, of_part, books[raw], views[raw], mine[raw], owners.ids(raw), append)
+        for attempt in _attempts(
+            raw, of_part, books[raw], views[raw], mine[raw], owners.ids(raw), append, ours.get(raw, frozenset())
+        )
     ]
     return [replace(a, settings=settings, coverage=tuple(coverage), version=version, cluster=cluster) for a in found]
 
@@ -110,9 +120,11 @@ def _attempts(
     events: Sequence[Event],
     ids: frozenset[str],
     append: bool,
+    sluids: Collection[str],
 ) -> Iterator[Attempt]:
     """The attempts of one part."""
     course = Course(runs, events, appends(book, views, append))
+    course.learn((*book, *events), sluids)
     _place_steps(book, course)
     for event in events:
         run = course.run_of(event)
@@ -157,6 +169,7 @@ def _finish(run: Run, raw: str, number: int, count: int, ids: frozenset[str], ha
         end=end,
         started=started,
         has_log=has_log,
+        sluid_known=bool(run.sluids) or is_sluid(raw),
         ids=ids,
     )
 

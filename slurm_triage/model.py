@@ -80,8 +80,8 @@ class Voice(Enum):
 class Event:
     """Something a source read from one or several lines.
 
-    `job` is the job id as the line names it (`1065`, `1001_4`, `1111+1`), None when the line names none; `step` is
-    `0`, `batch`, `extern`, `interactive` or None.
+    `job` is the job id as the line names it (`1065`, `1001_4`, `1111+1`, in a cgroup's path also the SLUID), None when
+    the line names none; `step` is `0`, `batch`, `extern`, `interactive` or None.
     """
 
     cite: Cite
@@ -173,6 +173,8 @@ class JobRecord(Event):
     req_mem_per: str | None = None  # "node", "cpu" or None (total)
     max_rss: int | None = None
     restarts: int | None = None
+    sluid: str | None = None  # of the run (26.05 and later): names its cgroups
+    record_sluid: str | None = None  # of this record: another one after a resize
     work_dir: str | None = None
     stdout: str | None = None
     stderr: str | None = None
@@ -240,6 +242,7 @@ class StepInfo(Event):
     `stepd` is the process id of slurmstepd, `tasks` how many tasks the step has on this node, `of` in all, `uid` the
     job's user. `restart` counts the requeues of the job (0: first attempt): slurmd tells it to the slurmstepd of the
     batch script only, all others say 0 (stepd_step_rec_create of Slurm 22.05 to 26.05), so their 0 is None here.
+    `sluid` is the name of the job's cgroup where that is a SLUID.
     """
 
     stepd: int | None = None
@@ -247,6 +250,7 @@ class StepInfo(Event):
     tasks: int | None = None
     of: int | None = None
     uid: int | None = None
+    sluid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +326,8 @@ class OomKill(Event):
     """One kill by the kernel's OOM killer, joined from its lines (invoked, limit, dump, summary, Killed).
 
     `constraint` is `MEMCG`, `NONE`, `CPUSET`, `MEMORY_POLICY` or None (not printed: line lost or old kernel).
-    `oom_memcg` is the cgroup whose limit was hit, `task_memcg` where the victim lived. Sizes in bytes.
+    `oom_memcg` is the cgroup whose limit was hit, `task_memcg` where the victim lived. Sizes in bytes. `sluid` is there
+    where the path names the job by it (26.05 and later); it is also `job` until somebody tells the job's id.
     `cites` holds the deciding lines, most telling first; `cite` is the first of them.
     """
 
@@ -336,6 +341,7 @@ class OomKill(Event):
     usage: int | None = None
     limit: int | None = None
     invoker: str | None = None
+    sluid: str | None = None
     tasks: tuple[OomTask, ...] = ()
     cites: tuple[Cite, ...] = ()
 

@@ -3,7 +3,8 @@
 Requeued jobs keep their id, so a run is known by its start time, and lines that carry a time go to the run that was the
 current one then. Slurm truncates the output at the start of the next run unless JobFileAppend or --open-mode say
 otherwise: lines of it without a time are of the last run that started. Records of the SPANK plugin say how often the
-job was requeued before. Other lines whose time cannot be compared with the runs' are of none of several runs.
+job was requeued before. A line of the kernel with the SLUID of a run is of that run (see `sluids`). Other lines whose
+time cannot be compared with the runs' are of none of several runs.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from slurm_triage.model import (
     TaskExit,
     Voice,
 )
+from slurm_triage.sluids import in_path, of_cgroup, said_by
 from slurm_triage.sources import JOB_OUTPUT
 
 _T = TypeVar("_T")
@@ -63,12 +65,28 @@ class Run:
     records: list[JobRecord] = field(default_factory=list)
     steps: list[StepRecord] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    sluids: set[str] = field(default_factory=set)
+    """The SLUIDs that surely name the cgroups of this attempt: one, as far as anything tells it."""
 
 
 def _same_start(one: Stamp | None, other: Stamp | None) -> bool:
     if one is None or other is None:
         return one is other
     return one.zoned == other.zoned and abs(one.lo - other.lo) <= 1.0
+
+
+def _close(one: Stamp | None, other: Stamp | None) -> bool:
+    """Whether the two are one moment, as two daemons saw it."""
+    apart = one.seconds_since(other) if one is not None and other is not None else None
+    return apart is not None and abs(apart) <= SLACK
+
+
+def _lasts(run: Run, at: Stamp | None) -> bool:
+    """Whether the run had surely begun at that time and not yet ended."""
+    end = first(r.end for r in run.records)
+    if at is None or run.start is None or end is None or not at.zoned == run.start.zoned == end.zoned:
+        return False
+    return at.hi >= run.start.lo - SLACK and at.lo <= end.hi
 
 
 def trust(event: JobRecord | StepRecord) -> tuple[int, int, str, int]:
@@ -184,6 +202,42 @@ class Course:
         self._requeues = sorted(
             {(e.at.hi, e.restart) for e in events if isinstance(e, StepInfo) and e.at and e.restart is not None}
         )
+        self._by_sluid: dict[str, Run] = {}
+
+    def learn(self, witnesses: Iterable[Event], ours: Collection[str]) -> None:
+        """Which run has which of the SLUIDs `ours`, as accounting, hooks, slurmctld, slurmd and task records say it.
+
+        One that seems to be of two runs is of neither.
+        """
+        said: dict[str, dict[int, Run]] = {}
+        named: list[tuple[str, Run]] = []
+        for event in witnesses:
+            names = [name for name in said_by(event) if name in ours]
+            run = self._named_in(event) if names else None
+            if run is not None:
+                for name in names:
+                    said.setdefault(name, {})[id(run)] = run
+                named += [(name, run) for name in names if name == of_cgroup(event)]
+        self._by_sluid = {name: next(iter(found.values())) for name, found in said.items() if len(found) == 1}
+        for name, run in named:
+            if self._by_sluid.get(name) is run:
+                run.sluids.add(name)
+
+    def _named_in(self, event: Event) -> Run | None:
+        """The run whose SLUID the event tells; None where it may be that of another attempt, seen here or not."""
+        if isinstance(event, JobRecord):
+            if event.state == "RESIZING":  # the next record of the same run begins where this one ends
+                return self.at(event.end) or self._only
+            return next((run for run in self.runs if any(record is event for record in run.records)), None)
+        if isinstance(event, StepInfo):
+            return self.run_of(event)
+        if isinstance(event, (HookEnv, ControllerJob)):
+            found = [run for run in self.runs if _same_start(run.start, event.start)]
+        elif isinstance(event, Sign) and event.id == "ctld_submit":
+            found = [run for run in self.runs if _close(run.submit, event.at)]
+        else:
+            found = [run for run in self.runs if _lasts(run, event.at)]
+        return found[0] if len(found) == 1 else None
 
     def run_of(self, event: Event) -> Run | None:
         """The run that an event is from; None for one from before the first run, or if it could be of several."""
@@ -191,6 +245,9 @@ class Course:
             for known in self.runs:
                 if _same_start(known.start, event.start):
                     return known
+        sluid = in_path(event)
+        if sluid is not None and sluid in self._by_sluid:
+            return self._by_sluid[sluid]
         hint = _attempt_hint(event.cite.file)
         if hint is not None and 1 <= hint <= len(self.runs):
             return self.runs[hint - 1]

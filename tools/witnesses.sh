@@ -43,6 +43,7 @@ lines() {
 # plugstack.conf, on compute nodes; then restart slurmd (jobs go on), which looks only once whether a plugin wants to know
 # the end of a job. With this line alone a node is complete.
 optional $library/slurm_triage.so
+# With PrologFlags=RunInJob instead: optional $library/slurm_triage.so runinjob
 
 # slurm.conf, the same on all hosts; then: scontrol reconfigure
 EpilogSlurmctld=$library/slurm-triage-epilogslurmctld

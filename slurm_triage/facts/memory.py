@@ -25,6 +25,9 @@ KERNEL_HOW = "read the node's kernel log around the end of the job (dmesg -T, jo
 KILL_WINDOW = 15.0
 """Seconds around the attempt in which a kernel kill may be the job's: boot times are rounded, steps outlive the job."""
 
+SLUID_HOW = "ask accounting for the job's SLUID: sacct -D -j {id} -P -o JobIDRaw,State,Start,End,OriginalSLUID"
+"""From 26.05 on the kernel log names a job by its SLUID (on cgroup v2, unless CgroupJobIdPaths=yes)."""
+
 NEAR = 0.8
 """Share of a limit from which on a peak does not exclude that the limit was hit."""
 
@@ -75,6 +78,27 @@ class Memory:
                 found.append(kill)
         return tuple(found)
 
+    @cached_property
+    def of_nobody_known(self) -> tuple[OomKill, ...]:
+        """Kills in the cgroup of a job named by its SLUID, where nothing tells the SLUID of this one: maybe its own."""
+        job = self.attempt.job_id
+        if job is None or self.attempt.sluid_known:
+            return ()
+        return tuple(
+            k
+            for k in self.all_kills
+            if k.sluid is not None and k.job == k.sluid and self.place.on_our_node(k) is not False
+            if self._may_be_ours(k)
+        )
+
+    def _unseen(self, says: str, because: str) -> Fact:
+        """What the kernel log would tell is unknown: it was not seen, or seen and nothing tells whose line it is."""
+        if self.of_nobody_known:
+            sluid = self.of_nobody_known[0].sluid
+            because = f"the kernel names a job by its SLUID ({sluid}), and nothing tells the SLUID of this one"
+            return unknown(says, because, SLUID_HOW.format(id=self.attempt.job_id))
+        return unknown(says, because, KERNEL_HOW)
+
     def _may_be_ours(self, kill: OomKill) -> bool:
         return self._in_time(kill) is not False
 
@@ -106,7 +130,7 @@ class Memory:
         if self.accounting.steps_known and self._slurm_counts_kills:
             witness = [r.cite for r in (self.accounting.final,) if r is not None]
             return false(says, "Slurm counts kills in the job's cgroup and counted none", witness)
-        return unknown(says, "neither the kernel log nor Slurm's count was seen", KERNEL_HOW)
+        return self._unseen(says, "neither the kernel log nor Slurm's count was seen")
 
     @cached_property
     def printed(self) -> tuple[Sign, ...]:
@@ -154,7 +178,7 @@ class Memory:
             return false(says, "the job's cgroup never reached its maximum (max 0, oom 0)", quiet)
         if self._killed_below_v1_limit and not any(_stood_at_limit(c) for c in self.counters):
             return false(says, "the job's peak is far below its limit", self._killed_below_v1_limit)
-        return unknown(says, "Slurm counts kills but not whose limit was hit", KERNEL_HOW)
+        return self._unseen(says, "Slurm counts kills but not whose limit was hit")
 
     @cached_property
     def peak_at_limit(self) -> Fact:
@@ -181,12 +205,13 @@ class Memory:
             return true(says, other)
         if own:
             return false(says, "the kernel names a memory cgroup's limit", own)
-        return unknown(says, "the kernel's constraint line was not seen", KERNEL_HOW)
+        return self._unseen(says, "the kernel's constraint line was not seen")
 
     def _limit_is_ours(self, kill: OomKill) -> bool:
         """The cgroup whose limit was hit is the job's, or one of its steps or tasks."""
         path = kill.oom_memcg or ""
-        return any(f"/job_{id}" in f"{path}/" and f"/job_{id}/" in f"{path}/" for id in self.attempt.ids)
+        names = {f"job_{id}" for id in self.attempt.ids} | ({kill.sluid} if kill.sluid else set())
+        return any(f"/{name}/" in f"{path}/" for name in names)
 
     @cached_property
     def some_cgroup_limit(self) -> Fact:
@@ -230,7 +255,7 @@ class Memory:
         if any(_hit_its_limit(c) for c in self.counters):
             hit = [c.cite for c in self.counters if _hit_its_limit(c)]
             return false(says, "the job reached its own limit", hit)
-        return unknown(says, "the kernel's constraint line was not seen", KERNEL_HOW)
+        return self._unseen(says, "the kernel's constraint line was not seen")
 
     @cached_property
     def node_had_memory(self) -> Fact:
@@ -250,7 +275,7 @@ class Memory:
         cites = [c for k in near if k.constraint is None for c in k.cites if "Out of memory: Kill" in c.text]
         if cites:
             return true(says, cites)
-        return unknown(says, "no such kernel line was seen", KERNEL_HOW)
+        return self._unseen(says, "no such kernel line was seen")
 
     @cached_property
     def killed_below_limit(self) -> Fact:
@@ -297,7 +322,7 @@ class Memory:
         others = self._kills_with("MEMCG", "NONE")
         if others:
             return false(says, "the kernel names another constraint", others)
-        return unknown(says, "the kernel's constraint line was not seen", KERNEL_HOW)
+        return self._unseen(says, "the kernel's constraint line was not seen")
 
     @cached_property
     def program_went_on(self) -> Fact:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from slurm_triage.model import Cite, OomKill, OomTask
+from slurm_triage.sources import _sluid
 from slurm_triage.sources._kernel_time import Line
 
 PAGE = 4096
@@ -36,7 +37,10 @@ NO_LIMIT = 2**53 * 1024
 
 
 class CgroupJob(NamedTuple):
-    """Whose cgroup a path is, as Slurm names its cgroups. `node` is there where several slurmd run on one host."""
+    """Whose cgroup a path is, as Slurm names its cgroups. `node` is there where several slurmd run on one host.
+
+    `job` is the job's id, or its SLUID where the cgroup has that name.
+    """
 
     job: str | None = None
     step: str | None = None
@@ -45,7 +49,8 @@ class CgroupJob(NamedTuple):
 
 
 _JOB = re.compile(
-    r"/(?:slurm(?:_(?P<node1>[^/]+))?/uid_\d+|(?:(?P<node2>[^/]+)_)?slurmstepd\.scope)/job_(?P<job>\d{1,10})(?![^/])"
+    r"/(?:slurm(?:_(?P<node1>[^/]+))?/uid_\d+(?=/job_)|(?:(?P<node2>[^/]+)_)?slurmstepd\.scope)"
+    rf"/(?:job_(?P<job>\d{{1,10}})|(?P<sluid>{_sluid.FORM}))(?![^/])"
     r"(?:/step_(?P<step>[\w+.-]{1,40})(?![^/])(?:/(?:user/)?task_(?P<task>\w{1,20})(?![^/]))?)?"
 )
 
@@ -54,15 +59,17 @@ def cgroup_job(path: str | None) -> CgroupJob:
     """Job, step and task of a cgroup path; all None for a path that is not of a Slurm job.
 
     Knows cgroup v1 (`/slurm[_<node>]/uid_U/job_J/step_S/task_T`) and v2
-    (`.../[<node>_]slurmstepd.scope/job_J/step_S/user/task_T`), also below a pod's path. The outermost job counts: what
-    is below may have been made by the job itself.
+    (`.../[<node>_]slurmstepd.scope/job_J/step_S/user/task_T`, from 26.05 on the SLUID in the place of `job_J` unless
+    cgroup.conf says CgroupJobIdPaths=yes), also below a pod's path. The outermost job counts: what is below may have
+    been made by the job itself. So may everything below user.slice by the user, who can give it any name.
 
-    Source: SchedMD/slurm cgroup/v1 and cgroup/v2 plugins of 22.05 to 26.05; paths recorded on 22.05, 24.11 and 26.05.
+    Source: SchedMD/slurm cgroup/v1 and cgroup/v2 plugins of 22.05 to 26.05; paths with `job_J` recorded on 22.05, 24.11
+    and 26.05.
     """
     match = _JOB.search(path) if path else None
-    if not match:
+    if not path or not match or "/user.slice/" in path[: match.start() + 1]:
         return CgroupJob()
-    return CgroupJob(match["job"], match["step"], match["task"], match["node1"] or match["node2"])
+    return CgroupJob(match["job"] or match["sluid"], match["step"], match["task"], match["node1"] or match["node2"])
 
 
 # ------------------------------------------------------------------------------------------------ single lines
@@ -273,6 +280,7 @@ class _Block:
             usage=self.usage,
             limit=self.limit,
             invoker=self.invoker,
+            sluid=_sluid.read(where.job),
             tasks=tuple(self.tasks),
             cites=cites,
         )

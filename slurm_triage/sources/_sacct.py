@@ -15,6 +15,7 @@ from typing import Protocol
 from slurm_triage.case import EvidenceFile, Manifest
 from slurm_triage.clock import Clock
 from slurm_triage.model import Cite, Event, JobRecord, ShownExit, Stamp, StepRecord, Unreadable
+from slurm_triage.sources import _sluid
 
 # ------------------------------------------------------------------------------------------------------------- states
 
@@ -293,7 +294,8 @@ _SIZES = (
 )
 _TIMES = "submit eligible start end"
 _WORDS = (
-    "user account partition qos qosraw cluster group assoc associd blockid dbindex sluid layout reqcpufreqgov flags "
+    "user account partition qos qosraw cluster group assoc associd blockid dbindex sluid originalsluid layout "
+    "reqcpufreqgov flags "
     "maxdiskreadnode maxdiskreadtask maxdiskwritenode maxdiskwritetask maxpagesnode maxpagestask maxrssnode maxrsstask "
     "maxvmsizenode maxvmsizetask mincpunode mincputask allocgres reqgres alloctres reqtres tresusageinave "
     "tresusageinmax tresusageinmaxnode tresusageinmaxtask tresusageinmin tresusageinminnode tresusageinmintask "
@@ -498,6 +500,8 @@ def build(
         req_mem_per=memory_per(request) if read_size(request) else None,
         max_rss=read_size(cells.get("maxrss", "")),
         restarts=read_int(cells.get("restarts", "")),
+        sluid=_sluid.read(cells.get("originalsluid", "").strip()),
+        record_sluid=_sluid.read(cells.get("sluid", "").strip()),
         work_dir=cells.get("workdir") or None,
         stdout=cells.get("stdout") or None,
         stderr=cells.get("stderr") or None,

@@ -14,7 +14,7 @@ from dataclasses import replace
 from slurm_triage.case import EvidenceFile
 from slurm_triage.clock import Clock
 from slurm_triage.model import Event, Sign
-from slurm_triage.sources import Context, _catalog, _oom
+from slurm_triage.sources import Context, _catalog, _oom, _sluid
 from slurm_triage.sources._kernel_time import Layout, Line, LineReader, node_of_file
 
 KIND = "kernel_log"
@@ -95,6 +95,8 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
         for signature, fields in catalog.match(line.text):
             if line.of_kernel or line.speaker in signature.speakers:
                 job, step = _whose(signature.id, line.text, fields)
+                if sluid := _sluid.read(job):
+                    fields["sluid"] = sluid
                 found.append(Sign(cite, job, step, id=signature.id, voice=signature.voice, fields=fields))
     found.extend(joiner.finish())
     # A kill is complete only after its last line; its place is that of the line that tells most.

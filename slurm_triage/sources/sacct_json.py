@@ -16,7 +16,7 @@ from typing import Any
 
 from slurm_triage.case import LINE_LIMIT, EvidenceFile
 from slurm_triage.model import Cite, Event, JobRecord, ShownExit, Stamp, StepRecord, Unreadable
-from slurm_triage.sources import TEXT_LIMIT, Context, _sacct
+from slurm_triage.sources import TEXT_LIMIT, Context, _sacct, _sluid
 from slurm_triage.sources._names import is_output_name
 
 KIND = "sacct_json"
@@ -204,6 +204,8 @@ def _job(job: _Json, cite: Cite, trust: bool, early: bool) -> JobRecord | Unread
         req_mem=memory,
         req_mem_per=per,
         restarts=_count(job.get("restart_cnt")),
+        sluid=_sluid.read(job.get("original_sluid")),
+        record_sluid=_sluid.read(job.get("sluid")),
         work_dir=_verbatim(job.get("working_directory")),
         stdout=_verbatim(job.get("stdout_expanded")) or _verbatim(job.get("stdout")),
         stderr=_verbatim(job.get("stderr_expanded")) or _verbatim(job.get("stderr")),

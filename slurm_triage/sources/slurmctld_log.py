@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from slurm_triage.case import EvidenceFile
 from slurm_triage.model import Event, Voice
-from slurm_triage.sources import Context
+from slurm_triage.sources import Context, _sluid
 from slurm_triage.sources._catalog import load
 from slurm_triage.sources._messages import Finder, Keeper, known, matches, sign
 from slurm_triage.sources._names import is_output_name
@@ -69,6 +69,7 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
                     fields["shown"] = shown[1]
                 if node and signature is reason and "nodes" not in fields:
                     fields["nodes"] = node  # scontrol show node names it lines above
+                fields.update(_sluid.of_line(text, fields))
                 keeper.add(chunk.first + index, text, signature.id, Voice.SLURM, fields)
     for hit in keeper.hits():
         yield sign(KIND, file, context, hit)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from slurm_triage.case import EvidenceFile
 from slurm_triage.model import Event, Voice
-from slurm_triage.sources import Context
+from slurm_triage.sources import Context, _sluid
 from slurm_triage.sources._messages import Finder, Keeper, known, matches, node_name, sign
 from slurm_triage.sources._names import is_output_name
 
@@ -59,6 +59,7 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
                     fields["id"] = prefix["id"]
                 if "node" not in fields and (host := _SYSLOG.match(text)) and (named := node_name(host["node"])):
                     fields["node"] = named
+                fields.update(_sluid.of_line(text, fields))
                 keeper.add(chunk.first + index, text, signature.id, Voice.SLURM, fields)
     for hit in keeper.hits():
         yield sign(KIND, file, context, hit, node)

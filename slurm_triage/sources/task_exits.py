@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 
 from slurm_triage.case import EvidenceFile
 from slurm_triage.model import Event, MemoryCounters, Sign, StepInfo, TaskExit, Unreadable, Voice
-from slurm_triage.sources import Context
+from slurm_triage.sources import Context, _sluid
 from slurm_triage.sources._names import is_output_name
 
 KIND = "task_exits"
@@ -100,6 +100,7 @@ def _step_info(fields: dict[str, str], stepd: int, base: Event) -> StepInfo:
         # slurmd tells the batch script's slurmstepd the tasks of the job; the script itself is one.
         of=1 if base.step == "batch" else _number(fields.get("of")),
         uid=_number(fields.get("uid")),
+        sluid=_sluid.read(fields.get("cgroup")),
     )
 
 

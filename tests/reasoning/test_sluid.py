@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
+from slurm_triage.case import from_files
+from slurm_triage.engine import diagnose
 from slurm_triage.model import Diagnosis
+from tests.corpus.load import cases
 from tests.reasoning.build import (
     CONFIG,
     EPOCH,
@@ -282,3 +286,40 @@ def test_kernel_log_alone_at_the_limit_of_all_jobs() -> None:
     answer = told({"manifest.toml": manifest("26.05.5"), "kmsg.c1.txt": lines})
     assert not confirmed(answer)
     assert "SLUID" not in open_questions(answer)
+
+
+# ------------------------------------------------------------------------------------------------ recorded jobs
+
+
+def with_sluids(files: dict[str, bytes]) -> dict[str, bytes]:
+    """A recorded case of 26.05 (cgroup v1) with the kernel log as cgroup v2 would have it."""
+    own = {str(job["job_id"]): job["original_sluid"] for job in json.loads(files["sacct.json"])["jobs"]}
+
+    def renamed(match: re.Match[bytes]) -> bytes:
+        scope = f"{match[1].decode()}_slurmstepd.scope"
+        return f"/system.slice/{scope}/{own.get(match[2].decode(), OTHER)}".encode()
+
+    old = re.compile(rb"/slurm_([\w-]+)/uid_\d+/job_(\d+)")
+    return {name: old.sub(renamed, data) if "kmsg" in name else data for name, data in files.items()}
+
+
+def answers(files: dict[str, bytes]) -> list[tuple[str | None, str, str]]:
+    answer = diagnose(from_files(files))
+    return [(p.job.job_id, p.cause, p.strength.value if p.strength else "") for p in answer.parts or (answer,)]
+
+
+def test_recorded_jobs_get_the_answer_that_their_number_gives() -> None:
+    seen = 0
+    for name, files, _ in cases("recorded-26.05"):
+        new = with_sluids(files)
+        if new == files:
+            continue
+        seen += 1
+        expected = answers(files)
+        assert answers(new) == expected, name
+        less = {file: data for file, data in new.items() if file != "sacct.json"}
+        assert answers(less) == expected, name  # hooks, daemons' logs and scontrol know it, too
+        few = {file: new[file] for file in new if "kmsg" in file or file in ("manifest.toml", "sacct.psv", "spank.txt")}
+        doubtful = [strength for _, cause, strength in answers(few) if cause in OOM_CAUSES]
+        assert "confirmed" not in doubtful, name
+    assert seen >= 9

@@ -369,6 +369,25 @@ def test_long_lines_take_linear_time() -> None:
         ),
         ("/slurm/uid_1/job_3/step_0/task_0/slurm/uid_1/job_99", CgroupJob("3", "0", "0")),
         ("/kubepods.slice/kubepods-burstable.slice/cri-containerd-abc.scope", CgroupJob()),
+        # 26.05 without CgroupJobIdPaths
+        ("/system.slice/slurmstepd.scope/s0AHM8PEWZGD00", CgroupJob("s0AHM8PEWZGD00")),
+        (
+            "/system.slice/c1_slurmstepd.scope/s0AHM8PEWZGD00/step_0/user/task_1",
+            CgroupJob("s0AHM8PEWZGD00", "0", "1", "c1"),
+        ),
+        ("/site.slice/slurmstepd.scope/sEKNKTV3WPV500/step_batch/user", CgroupJob("sEKNKTV3WPV500", "batch")),
+        ("/system.slice/slurmstepd.scope/job_7/step_0/user/slurmstepd.scope/s0AHM8PEWZGD00", CgroupJob("7", "0")),
+        ("/slurm/uid_1001/s0AHM8PEWZGD00/step_0", CgroupJob()),  # cgroup v1 has numbers only
+        ("/system.slice/s0AHM8PEWZGD00/step_0", CgroupJob()),
+        ("/system.slice/slurmstepd.scope/system/s0AHM8PEWZGD00", CgroupJob()),
+        ("/system.slice/slurmstepd.scope/s0AHM8PEWZGD00x/step_0", CgroupJob()),
+        ("/system.slice/slurmstepd.scope/s0AHM8PEWZGD0/step_0", CgroupJob()),
+        ("/system.slice/slurmstepd.scope/S0AHM8PEWZGD00", CgroupJob()),
+        ("/system.slice/slurmstepd.scope/s0AHM8PEWZGDU0", CgroupJob()),  # no digit of base 32
+        ("/system.slice/slurmstepd.scope/s0000000000000", CgroupJob()),  # of a job without one
+        ("/system.slice/slurmstepd.scope/slurmstepdproc", CgroupJob()),
+        ("/user.slice/user-1001.slice/user@1001.service/slurmstepd.scope/s0AHM8PEWZGD00", CgroupJob()),
+        ("/user.slice/user-1001.slice/user@1001.service/slurmstepd.scope/job_7", CgroupJob()),
         ("/user.slice/user-1000.slice/session-1.scope", CgroupJob()),
         ("/slurm/uid_1/job_12x", CgroupJob()),
         ("", CgroupJob()),
