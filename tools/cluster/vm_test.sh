@@ -37,11 +37,11 @@ if [ ! -s "$kernel" ]; then
             apt-get update -q >&2
             depends() { apt-cache depends "$1" | sed -n "s/^ *Depends: \($2-[^ ]*\)$/\1/p" | head -n 1; }
             package=$(depends linux-image-cloud-amd64 linux-image)
-            # From Debian 14 on the kernel itself lies in a package of its own.
+            # From Debian 14 on the kernel itself lies in a package of its own, and elsewhere in it.
             binary=$(depends "$package" linux-binary)
             cd /tmp
             apt-get download -q "${binary:-$package}" >&2
-            dpkg-deb --fsys-tarfile linux-*.deb | tar -xO --wildcards "./boot/vmlinuz-*"' >"$kernel.part"
+            dpkg-deb --fsys-tarfile linux-*.deb | tar -xO --wildcards "./*/vmlinuz*"' >"$kernel.part"
     }
     retry get_kernel || fail "no kernel package could be downloaded"
     mv "$kernel.part" "$kernel"
