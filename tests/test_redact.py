@@ -9,7 +9,7 @@ import pytest
 
 from slurm_triage import case
 from slurm_triage.engine import diagnose
-from slurm_triage.model import Diagnosis
+from slurm_triage.model import Diagnosis, Strength
 from slurm_triage.redact import redact
 from tests.corpus.load import BUILTIN, RECORDED, cases
 
@@ -272,3 +272,17 @@ def test_diagnosis_of_the_redacted_folder_is_the_same(corpus: str) -> None:
         checked += 1
         assert verdict(diagnose(case.from_files(redact(files).files))) == verdict(diagnose(case.from_files(files))), id
     assert checked >= 4
+
+
+def test_sluid_stays_as_job_ids_do() -> None:
+    """Slurm 26.05 names the job's cgroup by it: without it the kernel's lines would be nobody's."""
+    sluid, path = b"s0AHM8PEX3RE00", b"/system.slice/quark07_slurmstepd.scope/s0AHM8PEX3RE00"
+    files = dict(PLANTED)
+    in_time = files["kmsg.quark07.txt"].replace(b"[ 1234.", b"[ 1104.")
+    files["kmsg.quark07.txt"] = in_time.replace(b"/slurm/uid_54321/job_17", path)
+    files["env.epilog.quark07.txt"] += b"SLURM_JOB_SLUID=" + sluid + b"\n"
+    safe = redact(files).files
+    assert path.replace(b"quark07", b"node1") + b"/step_batch," in safe["kmsg.node1.txt"]
+    assert b"SLURM_JOB_SLUID=" + sluid in safe["env.epilog.node1.txt"]
+    assert diagnose(case.from_files(files)).strength is Strength.CONFIRMED
+    assert verdict(diagnose(case.from_files(safe))) == verdict(diagnose(case.from_files(files)))

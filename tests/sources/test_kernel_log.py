@@ -80,6 +80,18 @@ def test_a_block_is_one_kill() -> None:
     assert kill.at.lo < BOOT + 1294.947322 < kill.at.hi
 
 
+def test_a_job_by_its_sluid() -> None:
+    """26.05 on cgroup v2: the number is not in the path, so the SLUID is the job's name for now."""
+    text = GROUP.replace("/job_7", "/s0AHM8PEWZGD00")
+    found = kills(text)
+    assert {(k.job, k.sluid, k.step) for k in found} == {("s0AHM8PEWZGD00", "s0AHM8PEWZGD00", "0")}
+    said = [s for s in signs(text) if s.id in ("oom_summary", "oom_memcg_limit") and s.job]
+    assert {(s.job, s.fields["sluid"]) for s in said} == {("s0AHM8PEWZGD00", "s0AHM8PEWZGD00")}
+    assert len(said) == 3
+    assert {k.sluid for k in kills(GROUP)} == {None}
+    assert not any("sluid" in s.fields for s in signs(GROUP))
+
+
 def test_page_size_of_the_node() -> None:
     (kill,) = kills(V1, "page_size = 65536\n")
     assert kill.tasks[0].rss == 1420 * 65536

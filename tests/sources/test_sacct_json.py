@@ -264,3 +264,14 @@ def test_many_jobs_take_linear_time() -> None:
     text = json.dumps({"jobs": [json.loads(JOB_24)] * 2000}, indent=1)
     assert len(read(text)) == 4000
     assert time.perf_counter() - start < 10
+
+
+def test_sluid_of_the_run_and_of_the_record() -> None:
+    """As recorded on 26.05.5; other numbers where the job was resized; 0 from before SLUIDs."""
+    job = only(read(wrap(changed(original_sluid="s0AHM8PEX3RE00", sluid="s0AHM8PEX3RE00"))), JobRecord)
+    assert (job.sluid, job.record_sluid) == ("s0AHM8PEX3RE00", "s0AHM8PEX3RE00")
+    job = only(read(wrap(changed(original_sluid="s0AHM8PEX3RE00", sluid="s0AHM8PEXBCJ00"))), JobRecord)
+    assert (job.sluid, job.record_sluid) == ("s0AHM8PEX3RE00", "s0AHM8PEXBCJ00")
+    job = only(read(wrap(changed(original_sluid="", sluid="s00000000001A7"))), JobRecord)
+    assert (job.sluid, job.record_sluid) == (None, None)
+    assert only(read(wrap(JOB_24)), JobRecord).sluid is None

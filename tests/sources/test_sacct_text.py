@@ -347,3 +347,12 @@ def test_long_lines_take_linear_time() -> None:
 def test_times_without_a_zone_stay_without() -> None:
     job = only(short("7|FAILED|1:0|2026-11-30T15:10:50|2026-11-30T15:10:51\n", None), JobRecord)
     assert job.end and not job.end.zoned
+
+
+def test_sluid_of_the_run_and_of_the_record() -> None:
+    head = "JobID|State|ExitCode|Start|End|SLUID|OriginalSLUID\n"
+    row = "1102|FAILED|1:0|2026-11-30T14:49:21|2026-11-30T14:49:27|"
+    job = only(read(f"{head}{row}s0AHM8PEXBCJ00|s0AHM8PEX3RE00\n"), JobRecord)
+    assert (job.sluid, job.record_sluid) == ("s0AHM8PEX3RE00", "s0AHM8PEXBCJ00")
+    job = only(read(f"{head}{row}s00000000001A7|s0000000000000\n"), JobRecord)
+    assert (job.sluid, job.record_sluid) == (None, None)

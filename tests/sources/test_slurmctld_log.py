@@ -134,3 +134,15 @@ def test_recognise(name: str, line: str, least: float, most: float) -> None:
 def test_any_bytes(data: bytes) -> None:
     assert 0.0 <= slurmctld_log.recognise("slurmctld.log", EvidenceFile("slurmctld.log", data=data).head()) <= 1.0
     signs(data)
+
+
+def test_sluid_beside_the_job() -> None:
+    """As recorded on 26.05.5."""
+    sign = one(
+        "[2026-11-30T14:49:21.424] _slurm_rpc_submit_batch_job: JobId=1102 SLUID=s0AHM8PEX3RE00 InitPrio=1 usec=1892"
+    )
+    assert (sign.job, sign.fields["sluid"]) == ("1102", "s0AHM8PEX3RE00")
+    sign = one(
+        "[2026-11-30T15:00:12.191] _job_complete: JobId=1001_4(1005) WTERMSIG 11 JobId=1102 SLUID=s0AHM8PEX3RE00"
+    )
+    assert sign.job == "1005" and "sluid" not in sign.fields  # another job's

@@ -94,7 +94,9 @@ def test_lines_of_slurmd_itself() -> None:
     )
     assert (sign.id, sign.job, sign.step) == ("slurmd_launch", "1088", "0")
     sign = one("[2026-11-30T14:49:45.644] Launching batch JobId=1008 SLUID=sNAHMNPEWNN for UID 1001")
-    assert (sign.id, sign.job) == ("slurmd_launch", "1008")
+    assert (sign.id, sign.job) == ("slurmd_launch", "1008") and "sluid" not in sign.fields
+    sign = one("[2026-11-30T14:49:21.728] Launching batch JobId=1102 SLUID=s0AHM8PEX3RE00 for UID 1001")
+    assert (sign.job, sign.fields["sluid"]) == ("1102", "s0AHM8PEX3RE00")
     assert one("[2026-11-30T15:00:08.374] error: [job 1190] prolog failed status=1:0").job == "1190"
     assert one("[2026-11-30T15:00:49.100] slurmd version 24.11.5 started").id == "slurmd_started"
 

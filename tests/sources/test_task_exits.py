@@ -158,6 +158,16 @@ def test_step_info() -> None:
     assert (found.job, found.step, found.node, found.stepd) == ("1004", "0", "c1", 43)
     assert (found.tasks, found.of, found.uid) == (2, 4, 1001)
     assert found.restart is None  # slurmd tells it to the batch script's slurmstepd only
+    assert found.sluid is None
+
+
+@pytest.mark.parametrize(
+    ("folder", "sluid"), [("s0AHM8PEWZDX00", "s0AHM8PEWZDX00"), ("system", None), ("s0000000000000", None)]
+)
+def test_step_info_with_the_name_of_the_cgroup(folder: str, sluid: str | None) -> None:
+    (found,) = events(f"{INFO.rstrip()} cgroup={folder}\n")
+    assert isinstance(found, StepInfo)
+    assert (found.job, found.sluid, found.tasks) == ("1004", sluid, 2)
 
 
 def test_step_info_of_the_batch_script() -> None:
