@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "memcg.h"
 
+#include "folder.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -176,6 +178,21 @@ uint64_t memcg_oom_events(const struct memcg *memcg, uint32_t rank)
         events = sum_oom(content);
     close(folder);
     return events;
+}
+
+bool memcg_has_other_steps(const struct memcg *memcg)
+{
+    struct folder list;
+    const char *name;
+    bool other = false;
+
+    if (memcg->version == 0 || !folder_open(&list, AT_FDCWD, memcg->job))
+        return false;
+    while (!other && (name = folder_next(&list)))
+        other = strncmp(name, "step_", 5) == 0 && strcmp(name, "step_extern") != 0
+                && strcmp(name, strrchr(memcg->step, '/') + 1) != 0;
+    folder_close(&list);
+    return other;
 }
 
 /* Adds " key=value" for every counter that is there; a value's lines are joined with commas. */

@@ -5,6 +5,7 @@
 #include "text.h"
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct memcg {
@@ -17,6 +18,8 @@ struct memcg {
 enum memcg_level { MEMCG_TASK, MEMCG_STEP, MEMCG_JOB };
 
 /* `rank` is the task's rank in the step: Slurm names the folder of a task by it, not by the number on the node. */
+/* Whether the job has cgroups of other steps than this one and the external one. */
+bool memcg_has_other_steps(const struct memcg *memcg);
 void memcg_find(struct memcg *memcg, const char *mount, uint32_t job);
 uint64_t memcg_oom_events(const struct memcg *memcg, uint32_t rank);
 void memcg_report(const struct memcg *memcg, enum memcg_level level, uint32_t rank, struct text *text);

@@ -3,8 +3,8 @@
  *     optional /usr/lib/slurm-triage/slurm_triage.so [spool=DIR] [cgroup=DIR] [runinjob]        (plugstack.conf)
  *
  * spool= names the spool (default /var/spool/slurm-triage), cgroup= where the cgroups are mounted (default /sys/fs/cgroup,
- * CgroupMountpoint of cgroup.conf). runinjob belongs with PrologFlags=RunInJob: slurmd calls no job_epilog then, and the
- * external step, which is the last to end, writes the ticket. docs/reference/spool.md says what is written.
+ * CgroupMountpoint of cgroup.conf). runinjob belongs with PrologFlags=RunInJob: slurmd calls no job_epilog then, and
+ * the last step to end writes the ticket. docs/reference/spool.md says what is written.
  *
  * It lives inside slurmstepd: a crash here would be a crash of the job's step. So there is no fork, no heap, no lock, no
  * shared file system, nothing that waits; every callback returns 0, and what cannot be written is not written.
@@ -439,15 +439,21 @@ int slurm_spank_job_epilog(spank_t spank, int count, char **arguments)
     return 0;
 }
 
-/* In slurmstepd as it ends, also in srun and sbatch. With PrologFlags=RunInJob the external step ends after all others. */
+/* In slurmstepd as it ends, also in srun and sbatch. With PrologFlags=RunInJob the last step of the job writes the ticket: mostly
+ * the batch step, the external one if there is no other. That one can end before tasks that ignore SIGTERM. */
 int slurm_spank_exit(spank_t spank, int count, char **arguments)
 {
     const int error = errno;
     const struct options options = options_of(count, arguments);
-    uint32_t step;
+    uint32_t job, step;
 
-    if (options.in_job && spank_get_item(spank, S_JOB_STEPID, &step) == ESPANK_SUCCESS && step == EXTERNAL_STEP)
-        end_of_job(spank, &options, true);
+    if (options.in_job && spank_get_item(spank, S_JOB_STEPID, &step) == ESPANK_SUCCESS
+        && spank_get_item(spank, S_JOB_ID, &job) == ESPANK_SUCCESS && (seen.placed || step == EXTERNAL_STEP)) {
+        if (!seen.placed)
+            memcg_find(&seen.memcg, options.cgroup, job);
+        if ((seen.memcg.version || step == EXTERNAL_STEP) && !memcg_has_other_steps(&seen.memcg))
+            end_of_job(spank, &options, true);
+    }
     errno = error;
     return 0;
 }

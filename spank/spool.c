@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "spool.h"
 
+#include "folder.h"
 #include "local_mount.h"
 
 #include <errno.h>
@@ -13,7 +14,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { OTHERS_WRITE = S_IWGRP | S_IWOTH, DROPPED_BYTES = 1 << 20 };
@@ -108,15 +108,6 @@ static void drop(int spool)
     close(file);
 }
 
-/* What the kernel writes for getdents64(2); readdir(3) would take from the heap. */
-struct entry {
-    uint64_t inode;
-    int64_t offset;
-    unsigned short length;
-    unsigned char type;
-    char name[];
-};
-
 /* Whether "1004.1001.1796051466.79.spank" is a file of this user. */
 static bool is_of(const char *name, uid_t user)
 {
@@ -130,31 +121,26 @@ static bool is_of(const char *name, uid_t user)
  * system has not much room left. What cannot be looked at counts as full. */
 static bool is_full(int folder, uid_t user)
 {
-    _Alignas(struct entry) char chunk[8192];
+    struct folder list;
     struct statvfs room;
     struct stat found;
-    long got = -1, files = 0, of_user = 0;
+    long files = 0, of_user = 0;
     off_t bytes = 0;
-    int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const char *name;
 
-    if (again < 0)
+    if (!folder_open(&list, folder, "."))
         return true;
-    bool full = fstatvfs(again, &room) != 0 || (uint64_t)room.f_bavail * room.f_frsize < SPOOL_FREE_BYTES;
-    while (!full && (got = syscall(SYS_getdents64, again, chunk, sizeof chunk)) > 0) {
-        for (long at = 0; at < got;) {
-            const struct entry *entry = (const struct entry *)(chunk + at);
-            at += entry->length;
-            if (entry->name[0] == '.')
-                continue;
-            files++;
-            of_user += is_of(entry->name, user);
-            if (fstatat(again, entry->name, &found, AT_SYMLINK_NOFOLLOW) == 0)
-                bytes += found.st_size;
-        }
+    bool full = fstatvfs(list.file, &room) != 0 || (uint64_t)room.f_bavail * room.f_frsize < SPOOL_FREE_BYTES;
+    while (!full && (name = folder_next(&list))) {
+        files++;
+        of_user += is_of(name, user);
+        if (fstatat(list.file, name, &found, AT_SYMLINK_NOFOLLOW) == 0)
+            bytes += found.st_size;
         full = files >= SPOOL_FILES || of_user >= SPOOL_FILES_OF_USER || bytes >= SPOOL_BYTES;
     }
-    close(again);
-    return full || got < 0;
+    full = full || list.failed;
+    folder_close(&list);
+    return full;
 }
 
 /* Appends lines to tmp/NAME with one write, so that several slurmstepd can share the file, which may become MOST bytes long.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 
@@ -52,20 +53,46 @@ def test_the_attempts_of_a_requeued_job_stay_apart(node: Node) -> None:
     assert len(names) == 4 and not list((node.spool / "tmp").iterdir())
 
 
-EXTERN = 0xFFFFFFFC
+BATCH, EXTERN = 0xFFFFFFFB, 0xFFFFFFFC
 
 
-def test_with_runinjob_the_external_step_writes_the_ticket(node: Node) -> None:
-    node.call("runinjob", "task:status=15", f"exit:step={EXTERN}", SLURM_JOB_EXIT_CODE="9", SLURM_JOB_UID="0")
+@pytest.mark.parametrize("step", ["0", "batch", "extern"])
+def test_with_runinjob_the_last_step_writes_the_ticket(node: Node, step: str) -> None:
+    shutil.rmtree(node.root / "cgroup")
+    for name in ("extern", step):  # the second is the one that ends
+        node.cgroup_v2(7, name, {0: 0})
+    number = {"0": 0, "batch": BATCH, "extern": EXTERN}[step]
+    calls = (f"task:status=15,step={number}",) if step != "extern" else ()
+    if step == "extern":
+        (node.spool / "tmp").mkdir(mode=0o700)
+        (node.spool / "tmp" / "7.tasks").write_text("of another process\n")
+    node.call("runinjob", *calls, f"exit:step={number}", SLURM_JOB_EXIT_CODE="9", SLURM_JOB_UID="0")
     ((name, ticket),) = tickets(node).items()
     assert sorted(n.rsplit(".", 1)[1] for n in node.files()) == ["spank", "tasks"] and name.startswith("new/7.1001.")
     assert ticket[2:-2] == ["SLURM_TRIAGE_WHY=tasks", "SLURM_JOB_ID=7", "SLURM_JOB_UID=1001", "SLURM_JOB_GID=1002"]
     assert ticket[-2].startswith("SLURMD_NODENAME=") and ticket[-1] == ""
 
 
-@pytest.mark.parametrize("calls", [("exit:step=0",), (f"exit:step={0xFFFFFFFB}",), (f"exit:step={EXTERN},silent=1",)])
-def test_no_other_step_does(node: Node, calls: tuple[str, ...]) -> None:
-    node.call("runinjob", "task:status=15", *calls)
+@pytest.mark.parametrize("step", [0, 0xFFFFFFFC])
+def test_no_step_does_while_another_runs(node: Node, step: int) -> None:
+    node.cgroup_v2(7, "batch", {0: 0})
+    node.cgroup_v2(7, "extern", {})
+    node.cgroup_v2(7, "0", {0: 0})
+    node.call("runinjob", "task:status=15,step=0", f"exit:step={step}")
+    assert list(node.files()) == ["tmp/7.tasks"]
+
+
+@pytest.mark.parametrize(("call", "kept"), [("exit:step=0", "tmp/7.tasks"), (f"exit:step={0xFFFFFFFC}", None)])
+def test_without_cgroups_it_is_the_external_step(node: Node, call: str, kept: str | None) -> None:
+    (node.root / "self_cgroup").write_text("0::/\n")
+    node.call("runinjob", "task:status=15", call)
+    assert (list(node.files()) == [kept]) if kept else (len(tickets(node)) == 1)
+
+
+def test_a_step_that_knows_nothing_does_not(node: Node) -> None:
+    node.call("task:status=15")
+    for call in ("exit:step=0", f"exit:step={BATCH}", f"exit:step={EXTERN},silent=1"):
+        node.call("runinjob", call)
     assert list(node.files()) == ["tmp/7.tasks"]
 
 
