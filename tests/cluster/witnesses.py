@@ -145,8 +145,13 @@ def _forms(left: Sequence[Left]) -> list[str]:
             or said.get("SLURM_JOB_UID") != "1001"
         ):
             wrong.append(f"{one.host}: {one.kind} is not a whole ticket of the job")
-        context = "epilog_slurmctld" if one.kind == "epilogslurmctld" else "epilog_slurmd"
-        if said.get("SLURM_SCRIPT_CONTEXT") != context:
+        # Where the last step writes the plugin's ticket (runinjob) there is no environment of a hook.
+        contexts = {
+            "epilogslurmctld": ("epilog_slurmctld",),
+            "epilog": ("epilog_slurmd",),
+            "spank": ("epilog_slurmd", None),
+        }
+        if said.get("SLURM_SCRIPT_CONTEXT") not in contexts[one.kind]:
             wrong.append(f"{one.host}: {one.kind} says context {said.get('SLURM_SCRIPT_CONTEXT')}")
     return wrong
 
