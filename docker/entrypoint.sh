@@ -117,7 +117,12 @@ set_up() {
         sed -i 's/^PrologFlags=.*/PrologFlags=Contain,RunInJob/' /etc/slurm/slurm.conf ;;
     esac
     case " ${SETUP-} " in *' container-tmpfs '*)
-        set_line JobContainerType job_container/tmpfs
+        # 26.05 has another name for it.
+        if compgen -G '/usr/lib/*/slurm*/namespace_tmpfs.so' >/dev/null; then
+            set_line NamespaceType namespace/tmpfs
+        else
+            set_line JobContainerType job_container/tmpfs
+        fi
         printf 'AutoBasePath=true\nBasePath=/var/spool/jobs\n' >/etc/slurm/job_container.conf ;;
     esac
 }
