@@ -45,6 +45,9 @@ def left(records: bytes = RECORDS) -> list[Left]:
 
 
 def test_what_fits() -> None:
+    named = RECORDS.replace(b"of=1\n", b"of=1 cgroup=s5R9M8Q3N2K900 boot=7\n")
+    assert judge(left(named), steps("0:9"), KERNEL.replace(b"job_7", b"s5R9M8Q3N2K900")) == []
+    assert judge(left(named), steps("0:9"), KERNEL.replace(b"job_7", b"s5R9M8Q3N2K901"))
     for exit_code in ("0:9", "0:125", "0:0", ""):
         assert judge(left(), steps(exit_code), KERNEL) == []
     assert judge(left(), steps("1:0", "NODE_FAIL"), KERNEL) == []

@@ -18,6 +18,7 @@ _TASK = re.compile(
     r"[\d.]+ node=\S+ stepd=\d+ task_exit job=(\d+) step=(\S+) rank=(\d+) .*status=0x([0-9a-f]{4}) mono=[\d.]+ clean=\d+"
 )
 _INFO = re.compile(r"[\d.]+ node=\S+ stepd=\d+ step_info job=(\d+) step=\S+ uid=(\d+) ")
+_FOLDER = re.compile(r"[\d.]+ node=\S+ stepd=\d+ step_info job=.* cgroup=(\w+) ")
 _COUNTERS = re.compile(
     r"[\d.]+ node=\S+ stepd=\d+ task_exit job=(\d+) step=\S+ memcg (task|step|job) .*\boom_kill (\d+)"
 )
@@ -223,8 +224,12 @@ def _counters(left: Sequence[Left], kernel: bytes) -> list[str]:
     """Whom the kernel killed of the job, the counters know."""
     wrong = []
     for one in {one.job for one in left if one.kind == "tasks"}:
-        killed = re.findall(rb"oom-kill:.*task_memcg=\S*/job_" + one.encode() + rb"\b", kernel)
-        counted = [line for other in left if other.job == one for line in other.lines if _counted(line)]
+        lines = [line for other in left if other.job == one for line in other.lines]
+        # 26.05 names the folder by another id of the job.
+        folders = {f"job_{one}", *(match[1] for line in lines if (match := _FOLDER.match(line)))}
+        names = "|".join(map(re.escape, sorted(folders)))
+        killed = re.findall(rf"oom-kill:.*task_memcg=\S*/(?:{names})/".encode(), kernel)
+        counted = [line for line in lines if _counted(line)]
         if bool(killed) != bool(counted):
             wrong.append(f"job {one}: the kernel log has {len(killed)} kills, the counters {len(counted)}")
     return wrong
