@@ -1,9 +1,9 @@
 /* Calls the plugin as slurmstepd and slurmd would, one call an argument:
  *
- *     driver [spool=DIR] [cgroup=DIR] [task:rank=1,status=9,...] [many:1000,status=9] [pause:MS] [epilog:job=7] [exit:step=0] [sign:SINCE,FILE]
+ *     driver [spool=DIR] [cgroup=DIR] [task:rank=1,status=9,...] [many:1000,status=9] [ends:100] [pause:MS] [epilog:job=7] [exit:step=0] [sign:SINCE,FILE]
  *
  * Keys of a task, of the epilog and of the exit: job step rank local status pid tasks of groups silent. `many:N` ends N tasks one
- * after the other, prints how many microseconds each took (median and 99th percentile). Exit status 0 unless a callback
+ * after the other, `ends:N` ends N jobs, and both print how many microseconds each took (median and 99th percentile). Exit status 0 unless a callback
  * returned anything but 0, or changed errno.
  */
 #define _GNU_SOURCE
@@ -67,7 +67,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void many(struct spank_handle *task, unsigned count, int options, char **list)
+static void many(spank_f *callback, struct spank_handle *task, unsigned count, int options, char **list)
 {
     double *took = calloc(count, sizeof *took);
 
@@ -78,7 +78,7 @@ static void many(struct spank_handle *task, unsigned count, int options, char **
         task->rank = i;
         task->local = (int)i;
         clock_gettime(CLOCK_MONOTONIC, &before);
-        call(slurm_spank_task_exit, task, options, list);
+        call(callback, task, options, list);
         clock_gettime(CLOCK_MONOTONIC, &after);
         took[i] = (double)(after.tv_sec - before.tv_sec) * 1e6 + (double)(after.tv_nsec - before.tv_nsec) / 1e3;
     }
@@ -116,7 +116,9 @@ int main(int count, char **arguments)
         } else if (strncmp(argument, "many:", 5) == 0) {
             unsigned tasks = (unsigned)strtoul(rest + 1, &rest, 10);
             set(&task, rest);
-            many(&task, tasks, n, options);
+            many(slurm_spank_task_exit, &task, tasks, n, options);
+        } else if (strncmp(argument, "ends:", 5) == 0) {
+            many(slurm_spank_job_epilog, &task, (unsigned)strtoul(rest + 1, &rest, 10), n, options);
         } else if (strncmp(argument, "epilog:", 7) == 0) {
             set(&task, rest + 1);
             call(slurm_spank_job_epilog, &task, n, options);

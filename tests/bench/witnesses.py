@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,9 @@ from tests.bench.timing import quantile, summary, timed
 ROOT = Path(__file__).parents[2]
 TASKS = 1000
 EMPTY = "#!/bin/sh\nexit 0\n"
-JOB = {"SLURM_JOB_ID": "77", "SLURM_JOB_END_TIME": "1796051516"} | {f"SLURM_JOB_X{n}": "y" * 24 for n in range(28)}
+JOB = {"SLURM_JOB_ID": "77", "SLURM_JOB_UID": "1001", "SLURM_JOB_END_TIME": "1796051516"} | {
+    f"SLURM_JOB_X{n}": "y" * 24 for n in range(28)
+}
 """An environment of the size that slurmd gives an Epilog: 30 variables, about 1 KiB."""
 
 
@@ -38,9 +41,9 @@ def bench_hooks(work: Path, runs: int) -> Iterator[str]:
         scripts[name].write_text("\n".join(lines) + "\n")
         scripts[name].chmod(0o755)
     for end, code in (("failed", "256"), ("clean", "0")):
-        taken = _in_turn(scripts.values(), {**JOB, "SLURM_JOB_EXIT_CODE": code}, runs, spool / "new")
+        taken, left = _in_turn(scripts.values(), {**JOB, "SLURM_JOB_EXIT_CODE": code}, runs, spool / "new")
         base = taken[empty]
-        yield f"{end} job, {runs} runs"
+        yield f"{end} job, {runs} runs, {left} tickets"
         for name, script in scripts.items():
             added = "" if script is empty else _added(taken[script], base)
             yield f"  {name:30} {summary(taken[script], 99)}{added}"
@@ -55,9 +58,10 @@ def _added(values: Sequence[float], base: Sequence[float]) -> str:
 
 def _in_turn(
     scripts: Iterable[Path], environment: Mapping[str, str], runs: int, leaves: Path
-) -> dict[Path, list[float]]:
+) -> tuple[dict[Path, list[float]], int]:
     chosen = list(scripts)
     taken: dict[Path, list[float]] = {script: [] for script in chosen}
+    tickets = 0
 
     def run(script: Path) -> None:
         # As directly as slurmd does it: what Python's subprocess adds would hide the difference.
@@ -68,9 +72,10 @@ def _in_turn(
             spent = timed(lambda script=script: run(script))  # type: ignore[misc]
             if turn >= 5:  # the first turns fill caches
                 taken[script].append(spent)
-        for left in leaves.iterdir():
-            left.unlink()
-    return taken
+        for ticket in leaves.iterdir():
+            ticket.unlink()
+            tickets += turn >= 5
+    return taken, tickets
 
 
 def bench_plugin(work: Path) -> Iterator[str]:
@@ -96,9 +101,19 @@ def bench_plugin(work: Path) -> Iterator[str]:
             told = subprocess.run(
                 [*command, f"many:{TASKS},status={status}"], cwd=node, check=True, capture_output=True, text=True
             )
-            median, p99 = told.stdout.split()
             kept = sum(path.stat().st_size for path in (node / "spool").rglob("*.tasks"))
-            yield f"  task_exit, {end:20} median {float(median) / 1000:8.3f}  p99 {float(p99) / 1000:8.3f} ms, {kept} bytes kept"
+            yield f"  task_exit, {end:20} {_shown(told.stdout)}, {kept} bytes kept"
+        began = {"SLURM_JOB_START_TIME": str(int(time.time())), "SLURM_JOB_EXIT_CODE": "0"}
+        told = subprocess.run(
+            [*command[:2], "ends:200"], cwd=node, check=True, capture_output=True, text=True, env=began
+        )
+        yield f"  job_epilog, a clean job         {_shown(told.stdout)}"
+
+
+def _shown(told: str) -> str:
+    """What the driver printed, in milliseconds."""
+    median, p99 = (float(word) / 1000 for word in told.split())
+    return f"median {median:8.3f}  p99 {p99:8.3f} ms"
 
 
 @contextmanager
