@@ -40,8 +40,8 @@ make_spool() {
 
 lines() {
     cat <<TEXT
-# plugstack.conf of the compute nodes (elsewhere only where the plugin is, too); then restart slurmd (jobs go on), which looks only once whether a plugin wants to know
-# the end of a job. With this line alone a node is complete.
+# plugstack.conf of the compute nodes (elsewhere only where the plugin is, too). Then restart slurmd, jobs go on: it looks
+# only once whether a plugin wants to know the end of a job. With this line alone a node is complete.
 optional $library/slurm_triage.so
 # With PrologFlags=RunInJob instead: optional $library/slurm_triage.so runinjob
 

@@ -25,7 +25,7 @@ else:
     import tomli as tomllib
 
 HERE = Path(__file__).resolve().parent
-RECORDED = ("recorded-22.05", "recorded-24.11", "recorded-24.11-cgroup2", "recorded-26.05")
+RECORDED = ("recorded-22.05", "recorded-24.11", "recorded-24.11-cgroup2", "recorded-26.05", "recorded-witnesses")
 """Jobs recorded on real clusters, every failure made on purpose: the cause is certain."""
 PUBLIC = "public-cases"
 """Excerpts that people pasted into public reports."""

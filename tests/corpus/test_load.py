@@ -17,6 +17,7 @@ COUNTS = {
     "recorded-24.11": 129,
     "recorded-24.11-cgroup2": 13,
     "recorded-26.05": 129,
+    "recorded-witnesses": 28,
     "public-cases": 105,
 }
 
