@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurm_triage import __version__, case, spool_cli
+from slurm_triage import __version__, case, service_cli, spool_cli
 from slurm_triage.engine import Study, ended_badly, study, study_events
 from slurm_triage.model import Coverage, Diagnosis
 from slurm_triage.report.brief import brief
@@ -101,6 +101,7 @@ def _parser() -> argparse.ArgumentParser:
         help="new file to write (default: slurm-triage-<jobid>.tar.gz in the current folder)",
     )
     spool_cli.add_verb(verbs)
+    service_cli.add_verb(verbs)
     return parser
 
 
@@ -303,6 +304,10 @@ def _spool(options: argparse.Namespace) -> int:
     return spool_cli.run(options, _complain)
 
 
+def _service(options: argparse.Namespace) -> int:
+    return service_cli.run(options, _complain)
+
+
 def _print(found: Study, options: argparse.Namespace, *, several: bool) -> None:
     diagnosis = found.diagnosis
     if options.format == "json":
@@ -330,14 +335,12 @@ def _keep(found: Study, options: argparse.Namespace) -> bool:
 
 def _record(found: Study, path: Path) -> bool:
     from slurm_triage.history.database import HistoryError
-    from slurm_triage.history.detail import detail_of
-    from slurm_triage.history.store import Detail, History
+    from slurm_triage.history.store import History
+    from slurm_triage.recording import record
 
-    details = tuple(detail_of(a.records, a.steps, a.events) for a in found.attempts)
-    detail = Detail(parts=details) if found.diagnosis.parts else details[0]
     try:
         with History.open(path) as history:
-            if history.record(document(found.diagnosis), detail) == 0:
+            if record(history, found) == 0:
                 _complain("not recorded: the evidence names no job id.")
     except HistoryError as error:
         _complain(str(error))
@@ -367,4 +370,4 @@ def _complain(text: str) -> None:
     print(f"slurm-triage: {printable}", file=sys.stderr)
 
 
-_VERBS = {"diagnose": _diagnose, "explain": _explain, "bundle": _bundle, "spool": _spool}
+_VERBS = {"diagnose": _diagnose, "explain": _explain, "bundle": _bundle, "spool": _spool, "service": _service}

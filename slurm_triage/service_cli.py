@@ -1,0 +1,98 @@
+"""`slurm-triage service`: the service that watches accounting, one round of it, and how it stands."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from slurm_triage.service.config import Settings
+
+OK, FAILED, UNUSABLE = 0, 1, 2
+Complain = Callable[[str], None]
+
+
+def add_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the verb `service` to the command."""
+    service = verbs.add_parser(
+        "service",
+        help="watch accounting for jobs that ended badly and record why, in the history",
+        description="Watch accounting for jobs that ended badly, diagnose them and record the diagnoses in the "
+        "history. Needs nothing on the nodes, and no privilege but to see all jobs.",
+    )
+    actions = service.add_subparsers(dest="action", required=True, metavar="ACTION")
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
+        "--config", metavar="FILE", type=Path, help="settings (default: /etc/slurm-triage/service.toml, if it is there)"
+    )
+    actions.add_parser(
+        "run",
+        parents=[common],
+        help="sweep every few minutes until told to stop",
+        description="Sweep every few minutes until SIGTERM or SIGINT. Exit status: 0 it was told to stop, 2 the "
+        "settings cannot be used.",
+    )
+    actions.add_parser(
+        "sweep",
+        parents=[common],
+        help="sweep once, for cron and timers",
+        description="Sweep once. Exit status: 0 it was done, 1 it could not be done now (the next sweep does it), 2 "
+        "the settings cannot be used.",
+    )
+    status = actions.add_parser(
+        "status",
+        parents=[common],
+        help="say how the service stands",
+        description="Say how the service stands, from its ledger; changes nothing. Exit status: 0 it is up to date, 1 "
+        "it is behind or has never swept, 2 the settings or the ledger cannot be used.",
+    )
+    status.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(options: argparse.Namespace, complain: Complain) -> int:
+    """Runs the verb; returns the exit status."""
+    from slurm_triage.service.config import ConfigError, load
+    from slurm_triage.service.ledger import LedgerError
+    from slurm_triage.service.log import Log
+    from slurm_triage.service.loop import Service
+
+    try:
+        settings = load(options.config)
+        if options.action == "status":
+            return _status(settings, as_json=options.json)
+    except (ConfigError, LedgerError) as error:
+        complain(str(error))
+        return UNUSABLE
+    service = Service(settings, Log())
+    if options.action == "sweep":
+        return OK if service.once() else FAILED
+    service.run()
+    return OK
+
+
+def _status(settings: Settings, *, as_json: bool) -> int:
+    from slurm_triage.service.ledger import load
+
+    ledger = load(settings.state / "ledger.json")
+    now = time.time()
+    lag = None if ledger.swept is None else max(0.0, now - ledger.swept)
+    good = lag is not None and lag < 3 * settings.interval
+    causes = {k.removeprefix("cause:"): n for k, n in ledger.counts.most_common() if k.startswith("cause:")}
+    if as_json:
+        state = {"lag_s": lag, "up_to_date": good, "waiting": len(ledger.waiting), "bad": ledger.bad, "causes": causes}
+        print(json.dumps({"schema": "slurm-triage/service-status/1", **state, "counts": dict(ledger.counts)}))
+        return OK if good else FAILED
+    if lag is None:
+        print("never swept")
+    else:
+        print(f"{'up to date' if good else 'behind'}: last sweep {lag:.0f} s ago, {len(ledger.waiting)} jobs wait")
+    print(f"  sweeps {ledger.counts['sweeps']}, failed {ledger.counts['failures']}, amended {ledger.counts['amended']}")
+    for cause, number in causes.items():
+        print(f"  {number:6} {cause}")
+    for job, why in list(ledger.bad.items())[-5:]:
+        print(f"  job {job} could not be judged: {why}")
+    return OK if good else FAILED

@@ -1,0 +1,196 @@
+"""Rounds: nothing lost, nothing twice, one bad record stops no other, and later evidence amends."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slurm_triage.engine import Study
+from slurm_triage.history.database import HistoryError
+from slurm_triage.history.store import History
+from slurm_triage.recording import record
+from slurm_triage.service import judge
+from slurm_triage.service import sweep as sweeping
+from slurm_triage.service.config import Settings
+from slurm_triage.service.ledger import Ledger
+from slurm_triage.service.log import Log
+from slurm_triage.service.sweep import Sweeper, SweepError
+from tests.service.jobs import FakeAsker, cause_of, end_of, recorded
+
+JOBS = recorded()
+LAST = max(map(end_of, JOBS.values()))
+
+
+class Site:
+    """A sweeper with its ledger, history and log."""
+
+    def __init__(self, root: Path, **settings: object) -> None:
+        self.settings = replace(Settings(), history=root / "h.sqlite", state=root, **settings)  # type: ignore[arg-type]
+        self.asker = FakeAsker(JOBS)
+        self.lines: list[str] = []
+        self.sweeper = Sweeper(self.settings, self.asker, Log(self.lines.append))
+        self.ledger = Ledger()
+
+    def sweep(self, now: float) -> sweeping.Swept:
+        return self.sweeper.sweep(self.ledger, now)
+
+    def rows(self) -> dict[str, list[str]]:
+        """Causes in the history by raw id, in the order of the attempts."""
+        found: dict[str, list[str]] = {}
+        query = "SELECT job.job_id, attempt.cause FROM attempt JOIN job ON job.id = attempt.job ORDER BY attempt.id"
+        with sqlite3.connect(self.settings.history) as db:
+            for job, cause in db.execute(query):
+                found.setdefault(str(job), []).append(cause)
+        return found
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    monkeypatch.setenv("TZ", "UTC")
+    return Site(tmp_path)
+
+
+def test_a_sweep_records_what_ended_badly(site: Site) -> None:
+    found = site.sweep(LAST + 60)
+    causes = cause_of()
+    bad = {job for job, cause in causes.items() if cause != "no_failure"}
+    assert set(site.rows()) == bad and found.recorded == len(bad) and found.waiting == 0 and found.bad == 0
+    hits = [job for job in bad if causes[job] in site.rows()[job]]
+    assert len(hits) >= len(bad) - 3  # without the job's output and the kernel log not every cause can be seen
+    assert site.ledger.swept == LAST + 60
+
+
+def test_a_second_sweep_asks_and_says_nothing_new(site: Site) -> None:
+    site.sweep(LAST + 60)
+    said = len(site.lines)
+    found = site.sweep(LAST + 180)
+    assert (found.recorded, found.amended) == (0, 0) and len(site.lines) == said
+
+
+def test_what_is_not_final_waits_and_is_not_lost(site: Site) -> None:
+    job = next(job for job, cause in cause_of().items() if cause == "memcg_oom")
+    site.asker.jobs = {job: JOBS[job]}
+    end = end_of(JOBS[job])
+    found = site.sweep(end + 1)
+    assert job in site.ledger.waiting and not site.rows() and found.waiting == 1
+    site.asker.ended = lambda since, until: []  # type: ignore[method-assign]
+    site.sweep(end + 2)
+    assert job in site.ledger.waiting
+    site.sweep(end + 6 + sweeping.MARGIN)
+    assert job in site.rows() and not site.ledger.waiting
+
+
+def test_what_never_becomes_final_is_judged_in_the_end(site: Site) -> None:
+    job = next(iter(JOBS))
+    table = JOBS[job]["sacct.psv"]
+    at = table.split(b"\n")[0].split(b"|").index(b"End")
+    lines = [line.split(b"|") for line in table.splitlines()]
+    open_ = b"".join(
+        b"|".join([*w[:at], b"Unknown" if i == len(lines) - 1 else w[at], *w[at + 1 :]]) + b"\n"
+        for i, w in enumerate(lines)
+    )
+    site.asker.jobs = {job: {"sacct.psv": open_}}
+    for minute in range(1, 4):
+        site.sweep(LAST + 60 * minute)
+        assert (job in site.ledger.waiting and not site.settings.history.exists()) or job not in site.rows()
+    site.sweep(LAST + 600)
+    assert job not in site.ledger.waiting
+
+
+@pytest.mark.parametrize("where", ["ended", "evidence"])
+def test_slurmdbd_down_loses_nothing(site: Site, where: str) -> None:
+    site.sweep(LAST - 100000)
+    before = site.ledger.text()
+    site.asker.down = where
+    for hour in (1, 2):
+        with pytest.raises(SweepError, match="slurmdbd does not answer"):
+            site.sweep(LAST + 3600 * hour)
+    assert json.loads(site.ledger.text())["swept"] == json.loads(before)["swept"]
+    site.asker.down = ""
+    site.sweep(LAST + 3 * 3600)  # much later: the window reaches back to the last sweep
+    assert len(site.rows()) == sum(cause != "no_failure" for cause in cause_of().values())
+
+
+def test_killed_between_history_and_ledger_does_it_again_and_nothing_twice(site: Site) -> None:
+    site.sweep(LAST + 60)
+    rows = site.rows()
+    site.ledger = Ledger()  # as it was on disk
+    site.sweep(LAST + 61)
+    assert site.rows() == rows
+
+
+@pytest.mark.parametrize("number", [0, 3, 9])
+def test_a_history_that_fails_in_the_middle(site: Site, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = [number]
+
+    def fail(history: History, study: Study) -> int:
+        if left[0] == 0:
+            raise HistoryError("disk full")
+        left[0] -= 1
+        return record(history, study)
+
+    monkeypatch.setattr(sweeping, "record", fail)
+    with pytest.raises(SweepError, match="disk full"):
+        site.sweep(LAST + 60)
+    assert len(site.rows()) == number
+    monkeypatch.setattr(sweeping, "record", record)
+    site.ledger = Ledger()
+    site.sweep(LAST + 120)
+    assert len(site.rows()) == sum(cause != "no_failure" for cause in cause_of().values())
+
+
+def test_one_bad_record_stops_no_other_and_is_tried_again_when_it_changes(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = judge.read
+    victim = next(job for job, cause in cause_of().items() if cause != "no_failure")
+
+    def read(files: dict[str, bytes], version: str | None) -> judge.Case:
+        if files["sacct.psv"].split(b"\n")[1].startswith(victim.encode()):
+            raise RecursionError("evil\nrecord")
+        return real(files, version)
+
+    monkeypatch.setattr(judge, "read", read)
+    assert site.sweep(LAST + 60).bad == 1
+    assert victim not in site.rows() and len(site.rows()) > 5
+    assert site.ledger.bad[victim].startswith("RecursionError")
+    assert [line for line in site.lines if line.startswith("error bad ") and "\n" not in line]
+    assert site.sweep(LAST + 180).bad == 0  # the same evidence is not tried again
+    monkeypatch.setattr(judge, "read", real)
+    site.asker.jobs[victim]["sacct.psv"] += b"\n"
+    site.sweep(LAST + 240)
+    assert victim in site.rows() and not site.ledger.bad
+
+
+def test_accounting_that_changes_amends_the_same_row(site: Site) -> None:
+    job = next(job for job, cause in cause_of().items() if cause == "cancelled_by_user")
+    site.sweep(LAST + 60)
+    rows = site.rows()
+    # What a restart of slurmctld makes of it (docs/explanation/what-slurm-tells.md): who cancelled is lost.
+    files = site.asker.jobs[job]
+    files["sacct.psv"] = files["sacct.psv"].replace(b"CANCELLED by 1001", b"CANCELLED")
+    del files["sacct.json"]
+    found = site.sweep(LAST + 120)
+    assert found.recorded == 1 and len(site.rows()[job]) == len(rows[job])
+    if found.amended:
+        assert site.ledger.said[job].revision == 1 and any(line.startswith("info amended ") for line in site.lines)
+
+
+def test_the_owners_own_scancel_can_stay_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    site = Site(tmp_path, own_scancel=False)
+    site.sweep(LAST + 60)
+    own = {job for job, cause in cause_of().items() if cause == "cancelled_by_user"}
+    assert own and not own & set(site.rows())
+
+
+def test_the_ledger_does_not_grow_for_ever(site: Site) -> None:
+    site.sweep(LAST + 60)
+    assert site.ledger.said
+    site.ledger.bad = {str(number): "x" for number in range(1500)}
+    site.sweep(LAST + 60 + 86400)
+    assert not site.ledger.said and len(site.ledger.bad) == 1000
