@@ -28,10 +28,15 @@ from pathlib import Path
 from slurm_triage import case
 from slurm_triage.engine import diagnose
 from slurm_triage.report.brief import brief
-from tests.cluster import witnesses
+from tests.cluster import service, witnesses
 from tests.cluster.machine import LIVE, Cluster, ClusterError, JobState
 from tests.cluster.record import Answers, Facts, collect, nodes_of, record_cluster, rows, survey, write
 from tests.cluster.scenarios import OWNER, Action, Scenario, ScenarioError, choose, judge, judge_live, judge_other, load
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 PATIENCE = 420.0
 """Seconds that a scenario may take. The longest waits for a second attempt, which Slurm starts two minutes later."""
@@ -307,10 +312,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     print(f"Slurm {facts.version}: {len(chosen)} scenarios, evidence in {out}", flush=True)
     driver = Driver(cluster, facts, chosen, out)
-    status = report(_all(driver, chosen, max(options.jobs, _least(chosen))))
-    wounded = driver.wounds()
-    print("no node was hurt" if not wounded else "nodes were hurt:\n" + "\n".join(wounded))
+    outcomes = _all(driver, chosen, max(options.jobs, _least(chosen)))
+    status = report(outcomes)
+    wounded = [*driver.wounds(), *_service(cluster, outcomes)]
+    print("no node was hurt, the service has it all" if not wounded else "wrong besides:\n" + "\n".join(wounded))
     return 1 if wounded else status
+
+
+def _service(cluster: Cluster, outcomes: Sequence[Outcome]) -> list[str]:
+    """What the service's history lacks or says wrongly of the jobs that were recorded."""
+    jobs = []
+    for outcome in outcomes:
+        if outcome.folder is None:
+            continue
+        records = rows((outcome.folder / "sacct.psv").read_text("utf-8", "replace"))
+        # sacct does not list jobs that never started when it is asked about a time.
+        if any(record["Start"].startswith("2") for record in records):
+            with (outcome.folder / "expect.toml").open("rb") as stream:
+                jobs.append((outcome.scenario, [str(number) for number in tomllib.load(stream)["job_ids"]]))
+    try:
+        return service.judge(service.sweep(cluster), jobs)
+    except ClusterError as error:
+        return [f"service: {error}"]
 
 
 def _least(chosen: Sequence[Scenario]) -> int:
