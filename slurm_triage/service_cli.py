@@ -80,7 +80,8 @@ def _status(settings: Settings, *, as_json: bool) -> int:
     ledger = load(settings.state / "ledger.json")
     now = time.time()
     lag = None if ledger.swept is None else max(0.0, now - ledger.swept)
-    good = lag is not None and lag < 3 * settings.interval
+    ahead = ledger.swept is not None and ledger.swept > now + 60
+    good = lag is not None and lag < 3 * settings.interval and not ahead
     causes = {k.removeprefix("cause:"): n for k, n in ledger.counts.most_common() if k.startswith("cause:")}
     if as_json:
         state = {"lag_s": lag, "up_to_date": good, "waiting": len(ledger.waiting), "bad": ledger.bad, "causes": causes}
@@ -88,6 +89,8 @@ def _status(settings: Settings, *, as_json: bool) -> int:
         return OK if good else FAILED
     if lag is None:
         print("never swept")
+    elif ahead:
+        print("wrong: the last sweep lies in the future, so the clock was or is wrong")
     else:
         print(f"{'up to date' if good else 'behind'}: last sweep {lag:.0f} s ago, {len(ledger.waiting)} jobs wait")
     print(f"  sweeps {ledger.counts['sweeps']}, failed {ledger.counts['failures']}, amended {ledger.counts['amended']}")

@@ -31,6 +31,12 @@ class HistoryError(Exception):
     """The history could not be used. The message says what is wrong, where, and what to do."""
 
 
+def is_about_the_document(error: HistoryError) -> bool:
+    """Whether what was to be recorded is at fault, not the history: another document could be recorded all the same."""
+    cause = error.__cause__
+    return cause is None or isinstance(cause, (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError))
+
+
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
     """Turns errors of SQLite on the history `path` into `HistoryError`."""

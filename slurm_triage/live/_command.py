@@ -52,15 +52,19 @@ def clean(text: str, limit: int = 300) -> str:
     return line if len(line) <= limit else line[: limit - 3] + "..."
 
 
-def environment(given: Mapping[str, str]) -> dict[str, str]:
+def environment(given: Mapping[str, str], more: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment for Slurm's tools: the caller's, in the C locale, without what changes the form of the output."""
-    return {**{k: v for k, v in given.items() if k not in FORMATS and not k.startswith("LC_")}, "LC_ALL": "C"}
+    kept = {k: v for k, v in given.items() if k not in FORMATS and not k.startswith("LC_")}
+    return {**kept, "LC_ALL": "C", **(more or {})}
 
 
-def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT_LIMIT) -> Reply:
+def run(
+    argv: Sequence[str], timeout: float, limit: int = OUTPUT_LIMIT, variables: Mapping[str, str] | None = None
+) -> Reply:
     """Runs `argv[0]`, found on PATH, for at most `timeout` seconds. Never raises for what the command does.
 
-    The whole process group is killed when time is up or the output is full.
+    `variables` are set for it beside the caller's environment. The whole process group is killed when time is up or the
+    output is full.
     """
     name = argv[0]
     program = shutil.which(name)
@@ -72,7 +76,7 @@ def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT_LIMIT) -> Reply
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=environment(os.environ),
+            env=environment(os.environ, variables),
             start_new_session=True,
         )
     except OSError as error:

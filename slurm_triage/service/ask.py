@@ -1,12 +1,19 @@
-"""What Slurm says of many jobs at once: a few calls a sweep, however many jobs there are. Calls are counted."""
+"""What Slurm says of many jobs at once: a few calls a sweep, however many jobs there are. Calls are counted.
+
+Accounting prints names, command lines and comments of users as they are, newlines and separators among them. So that
+nobody can write a row of somebody else's job, the separator is a word that nobody can know, new for each call.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import secrets
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from slurm_triage.live import accounting, limits
@@ -14,20 +21,33 @@ from slurm_triage.live._command import Reply, run
 
 AT_ONCE = 200
 """Jobs whose accounting is asked for with one call."""
+VIEWS = 30
+"""Most jobs of a part that slurmctld is asked about, one call each: its answer about all jobs at once can be forged by
+a job's name, and is a heavy one."""
+SHORTEST = 60.0
+"""Seconds below which a window of time is not halved any more when sacct prints too much of it."""
 SETTINGS_AGE = 600.0
 """Seconds for which configuration, partitions and QOS are taken as unchanged."""
 ENDED = "BF,CA,CD,DL,F,NF,OOM,PR,RQ,TO"
 """States in which an attempt has ended (sacct(1), JOB STATE CODES)."""
-_ROW = re.compile(r"(\d+)(?:\.[^|]*)?\|")
-_JOB = re.compile(rb"^JobId=(\d+)\b", re.MULTILINE)
+LIVE = frozenset(("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "RESIZING", "REQUEUE_HOLD"))
+"""States of an attempt that has not ended."""
 
 
 class AskError(Exception):
     """Slurm did not answer; the message is one line that says what and why."""
 
 
+@dataclass(frozen=True)
+class JobName:
+    """A job of accounting: the raw id, and the id that Slurm shows and takes (`4711_5`), which names it alone."""
+
+    raw: str
+    shown: str
+
+
 class Asker:
-    """Asks Slurm. `calls` counts what was called, by name of the command."""
+    """Asks Slurm, which is told to speak UTC. `calls` counts what was called, by name of the command."""
 
     def __init__(self, timeout: float) -> None:
         self.timeout = timeout
@@ -39,67 +59,97 @@ class Asker:
 
     def _run(self, argv: Sequence[str]) -> Reply:
         self.calls[argv[0]] += 1
-        return run(argv, self.timeout)
-
-    def _demand(self, argv: Sequence[str]) -> bytes:
-        reply = self._run(argv)
-        if reply.problem:
-            raise AskError(reply.problem)
-        return reply.output
+        return run(argv, self.timeout, variables={"TZ": "UTC"})
 
     @property
     def version(self) -> str | None:
         """`24.11.5`; None if sacct does not say. Raises `AskError` if there is no sacct."""
-        if self._version is None:
+        if not self._columns:
             self.calls["sacct"] += 2
             version, reply = accounting.version(self.timeout)
             if reply.problem:
                 raise AskError(reply.problem)
-            self._columns = accounting.columns(self.timeout)
+            known = accounting.columns(self.timeout)
+            self._columns = (*(name for name in known if name != "State"), "State")
             self._version = version
         return self._version
 
-    def ended(self, since: float, until: float) -> list[str]:
-        """Raw ids of the jobs of which an attempt ended in that time (epochs) and may have ended badly.
+    def ended(self, since: float, until: float) -> list[JobName]:
+        """The jobs of which an attempt ended in that time (epochs) and may have ended badly.
 
-        Left out are only those that completed with exit code 0 and no step that failed. Raises `AskError`.
+        Left out are only those that completed with exit code 0 and no step that failed (22.05 does not tell of the
+        latter). Raises `AskError`.
         """
-        window = ("-S", _local(since), "-E", _local(until))
-        fields = "JobIDRaw,State,ExitCode,DerivedExitCode"
-        said = self._demand(["sacct", "-a", "-D", "-X", "-n", "-P", *window, "-s", ENDED, "-o", fields])
-        found: dict[str, None] = {}
-        for line in said.decode("utf-8", "replace").splitlines():
-            job, state, *codes = line.split("|")
-            if job.isdigit() and (state != "COMPLETED" or any(code not in ("", "0:0") for code in codes)):
-                found[job] = None
+        window = ("-S", _utc(since), "-E", _utc(until))
+        fields = "JobIDRaw,JobID,State,ExitCode,DerivedExitCode"
+        reply = self._run(["sacct", "-a", "--local", "-D", "-X", "-n", "-P", *window, "-s", ENDED, "-o", fields])
+        if _too_much(reply) and until - since > SHORTEST:
+            middle = (since + until) / 2
+            return list(dict.fromkeys([*self.ended(since, middle), *self.ended(middle, until)]))
+        if reply.problem:
+            raise AskError(reply.problem)
+        found: dict[JobName, None] = {}
+        for line in reply.output.decode("utf-8", "replace").splitlines():
+            raw, shown, state, *codes = line.split("|")
+            clean = state == "COMPLETED" and all(code in ("", "0:0") for code in codes)
+            if raw.isdigit() and accounting.job_id(shown) and not clean:
+                found[JobName(raw, shown)] = None
         return list(found)
 
-    def evidence(self, jobs: Sequence[str]) -> dict[str, dict[str, bytes]]:
-        """By raw id, what accounting says of all attempts: `sacct.psv`, and `sacct.json` where there is JSON.
+    def evidence(self, jobs: Sequence[JobName]) -> dict[str, dict[str, bytes]]:
+        """By raw id, what accounting says of the attempts that have ended: `sacct.psv`, and `sacct.json` if it can.
 
-        A job that accounting does not know any more is left out. Raises `AskError`.
+        A job that is missing was not shown, or its answer alone is too much. Raises `AskError`.
         """
-        version = self.version
-        assert self._columns or version is None
+        if not self._columns:
+            _ = self.version
         found: dict[str, dict[str, bytes]] = {}
         for first in range(0, len(jobs), AT_ONCE):
-            wanted = jobs[first : first + AT_ONCE]
-            ids = ",".join(wanted)
-            table = self._demand(["sacct", "-a", "-D", "-P", "-j", ids, "-o", ",".join(self._columns)])
-            for job, text in split_table(table, wanted).items():
+            part = jobs[first : first + AT_ONCE]
+            for job, text in self._tables(part).items():
                 found.setdefault(job, {})["sacct.psv"] = text
-            # 22.05 has JSON as well; a sacct that has none is no reason to go without the table.
-            reply = self._run(["sacct", "-a", "-D", "--json", "-j", ids])
-            if not reply.problem:
-                for job, text in split_document(reply.output, wanted).items():
-                    found.setdefault(job, {})["sacct.json"] = text
+            for job, text in self._documents(part).items():
+                if job in found:
+                    found[job]["sacct.json"] = text
         return found
 
-    def controller(self, jobs: Iterable[str]) -> dict[str, bytes]:
-        """By raw id, what slurmctld still has in memory. Nothing if it cannot be asked: it forgets anyway."""
-        reply = self._run(["scontrol", "show", "job", "-d"])
-        wanted = set(jobs)
-        return {job: text for job, text in split_views(reply.output).items() if job in wanted}
+    def _tables(self, jobs: Sequence[JobName]) -> dict[str, bytes]:
+        separator = secrets.token_hex(12)
+        ids = ",".join(job.shown for job in jobs)
+        fields = ",".join(self._columns)
+        reply = self._run(["sacct", "-a", "--local", "-D", "-P", f"--delimiter={separator}", "-j", ids, "-o", fields])
+        if _too_much(reply):
+            return self._halves(self._tables, jobs)
+        if reply.problem:
+            raise AskError(reply.problem)
+        return split_table(reply.output, {job.raw for job in jobs}, separator)
+
+    def _documents(self, jobs: Sequence[JobName]) -> dict[str, bytes]:
+        reply = self._run(["sacct", "-a", "--local", "-D", "--json", "-j", ",".join(job.shown for job in jobs)])
+        if _too_much(reply):
+            return self._halves(self._documents, jobs)
+        return {} if reply.problem else split_document(reply.output, {job.raw for job in jobs})
+
+    def _halves(self, ask: Any, jobs: Sequence[JobName]) -> dict[str, bytes]:
+        if len(jobs) < 2:
+            return {}
+        middle = len(jobs) // 2
+        return {**ask(jobs[:middle]), **ask(jobs[middle:])}
+
+    def controller(self, jobs: Iterable[JobName]) -> dict[str, bytes]:
+        """By raw id, what slurmctld still has in memory of jobs that have ended, of the first `VIEWS` at most.
+
+        Nothing of a job that it does not show, and nothing if it cannot be asked: it forgets anyway.
+        """
+        found = {}
+        for job in list(jobs)[:VIEWS]:
+            reply = self._run(["scontrol", "show", "job", "-d", "--all", "--local", job.shown])
+            text = reply.output
+            state = re.search(rb"^   JobState=(\w+)", text, re.MULTILINE)
+            # Of a requeued job it shows the attempt that has not ended.
+            if not reply.problem and text.startswith(b"JobId=") and state and state[1].decode() not in LIVE:
+                found[job.raw] = text
+        return found
 
     def settings(self) -> Mapping[str, bytes]:
         """Configuration, partitions and QOS as evidence files. What cannot be asked is left out."""
@@ -113,31 +163,46 @@ class Asker:
         return self._settings
 
 
-def _local(epoch: float) -> str:
-    """As sacct takes it: local time."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(epoch))
+def _too_much(reply: Reply) -> bool:
+    """Whether less of it could be answered: more output than is taken, or no end within the time."""
+    return reply.cut or "no answer within" in reply.problem
 
 
-def split_table(table: bytes, wanted: Iterable[str]) -> dict[str, bytes]:
-    """`sacct -P` of several jobs by raw id, each part with the header. JobIDRaw is the first column.
+def _utc(epoch: float) -> str:
+    """As sacct takes it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(epoch))
 
-    A line that begins with no raw id is the rest of a name with a newline, and stays with the line before it.
+
+def split_table(table: bytes, wanted: Iterable[str], separator: str) -> dict[str, bytes]:
+    """`sacct -P` of several jobs by raw id, each with the header, of attempts that have ended only.
+
+    JobIDRaw is the first column and State the last: neither has anything in it that a user writes. So the number of
+    separators tells where a row ends, whatever stands between them. In the result the separator is `|`, and fields
+    hold neither that nor newlines.
     """
-    header, _, rest = table.partition(b"\n")
+    text = table.decode("utf-8", "surrogateescape")
+    header, _, rest = text.partition("\n")
+    names = header.split(separator)
+    pieces = iter(rest.split(separator))
     chosen = set(wanted)
-    parts: dict[str, list[bytes]] = {}
-    current: list[bytes] | None = None
-    for line in rest.splitlines(keepends=True):
-        match = _ROW.match(line[:80].decode("ascii", "replace"))
-        if match:
-            current = parts.setdefault(match[1], []) if match[1] in chosen else None
-        if current is not None:
-            current.append(line)
-    return {job: header + b"\n" + b"".join(lines) for job, lines in parts.items()}
+    parts: dict[str, list[str]] = {}
+    ended = False
+    first = next(pieces)
+    while len(names) > 1 and len(row := list(islice(pieces, len(names) - 1))) == len(names) - 1:
+        state, _, following = row[-1].partition("\n")
+        job, _, step = first.partition(".")
+        if not step:
+            ended = state.split(" ")[0] not in LIVE
+        if job in chosen and ended:
+            fields = [first, *(re.sub(r"[|\r\n]", " ", field) for field in row[:-1]), state]
+            parts.setdefault(job, []).append("|".join(fields))
+        first = following
+    head = "|".join(names)
+    return {job: "\n".join([head, *lines, ""]).encode("utf-8", "surrogateescape") for job, lines in parts.items()}
 
 
 def split_document(document: bytes, wanted: Iterable[str]) -> dict[str, bytes]:
-    """`sacct --json` of several jobs by raw id. Nothing if it is no JSON."""
+    """`sacct --json` of several jobs by raw id, of attempts that have ended only. Nothing if it is no JSON."""
     try:
         whole: Any = json.loads(document)
     except ValueError:
@@ -147,16 +212,14 @@ def split_document(document: bytes, wanted: Iterable[str]) -> dict[str, bytes]:
     parts: dict[str, list[Any]] = {}
     for job in jobs if isinstance(jobs, list) else ():
         number = str(job.get("job_id")) if isinstance(job, dict) else ""
-        if number in chosen:
+        if number in chosen and _has_ended(job):
             parts.setdefault(number, []).append(job)
     return {number: json.dumps({**whole, "jobs": found}).encode() for number, found in parts.items()}
 
 
-def split_views(text: bytes) -> dict[str, bytes]:
-    """`scontrol show job` of several jobs by raw id."""
-    heads = list(_JOB.finditer(text))
-    found: dict[str, bytes] = {}
-    for head, following in zip(heads, [*heads[1:], None], strict=False):
-        job = head[1].decode()
-        found[job] = found.get(job, b"") + text[head.start() : following.start() if following else len(text)]
-    return found
+def _has_ended(job: Mapping[str, Any]) -> bool:
+    state = job.get("state")
+    current = state.get("current") if isinstance(state, dict) else None
+    states = current if isinstance(current, list) else [current]
+    # The first attempt of a requeued job is PENDING and REQUEUED at once.
+    return "REQUEUED" in states or not LIVE & {str(one) for one in states}

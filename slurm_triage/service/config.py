@@ -32,6 +32,8 @@ class Settings:
     """How far the very first sweep goes back. Later ones go on where the last one ended, however long ago that was."""
     recheck: float = 900.0
     """How long after its end a job is looked at again: accounting changes, after a restart of slurmctld for one."""
+    late: float = 172800.0
+    """How long after its end a job may come into accounting: slurmctld keeps what slurmdbd does not take."""
     timeout: float = 120.0
     """What one command of Slurm may take."""
     history: Path = Path("/var/lib/slurm-triage/history.sqlite")
@@ -46,6 +48,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "interval": (10, 3600),
     "lookback": (0, 30 * 86400),
     "recheck": (60, 86400),
+    "late": (3600, 30 * 86400),
     "timeout": (5, 1800),
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -37,7 +36,6 @@ class Case:
 
         While Slurm ends a job, its steps stand there with a made-up exit for up to KillWait (recorded: up to 55 s).
         """
-        # An attempt that waits has no start either. REQUEUED is the end of an attempt, PENDING what comes after it.
         if any(r.end is None and r.state not in ("REQUEUED", "PENDING") for r in self.records):
             return False
         end = self.end
@@ -49,8 +47,8 @@ class Case:
 
 
 def read(files: Mapping[str, bytes], version: str | None) -> Case:
-    """The evidence of one job as a case. Times of accounting are this system's local time."""
-    manifest = [f'utc_offset = "{time.strftime("%z")[:3]}:{time.strftime("%z")[3:5]}"']
+    """The evidence of one job as a case. Its times are UTC."""
+    manifest = ['utc_offset = "+00:00"']
     if version:
         manifest.append(f'slurm = "{version}"')
     # The history knows a job by it; a sacct without the column does not say it.

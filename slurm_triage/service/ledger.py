@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections import Counter
@@ -30,15 +31,26 @@ class Said:
 
 
 @dataclass
+class Waiting:
+    """A job whose accounting is not final: the id that Slurm takes, and since when it waits (epoch)."""
+
+    shown: str
+    since: float
+
+
+@dataclass(kw_only=True)
 class Ledger:
     """The state of the service. Times are epochs.
 
-    `swept`: every job that ended before is judged, or in `waiting` (first seen) or in `bad` (the reason).
+    `swept`: every job that ended before is judged, or in `waiting` (first seen) or in `bad` (the reason); `begun`: how
+    far back the first sweep went; `late`: when late arrivals were last looked for.
     `counts` are since the ledger began: `sweeps`, `failures`, `amended`, `bad`, and `cause:<id>`.
     """
 
     swept: float | None = None
-    waiting: dict[str, float] = field(default_factory=dict)
+    begun: float | None = None
+    late: float = 0.0
+    waiting: dict[str, Waiting] = field(default_factory=dict)
     said: dict[str, Said] = field(default_factory=dict)
     bad: dict[str, str] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
@@ -52,8 +64,10 @@ class Ledger:
     def text(self) -> str:
         """The ledger as JSON."""
         said = {job: asdict(entry) for job, entry in self.said.items()}
-        state = {"swept": self.swept, "waiting": self.waiting, "said": said, "bad": self.bad, "counts": self.counts}
-        return json.dumps({"schema": SCHEMA, **state}, indent=1)
+        times = {"swept": self.swept, "begun": self.begun, "late": self.late}
+        waiting = {job: asdict(entry) for job, entry in self.waiting.items()}
+        jobs = {"waiting": waiting, "said": said, "bad": self.bad}
+        return json.dumps({"schema": SCHEMA, **times, **jobs, "counts": self.counts}, indent=1)
 
     @classmethod
     def read(cls, text: str) -> Ledger:
@@ -63,9 +77,31 @@ class Ledger:
             raise ValueError(f"not a ledger of the form {SCHEMA}")
         try:
             said = {str(job): Said(**entry) for job, entry in table.pop("said").items()}
-            return cls(said=said, counts=Counter(table.pop("counts")), **table)
+            waiting = {str(job): Waiting(**entry) for job, entry in table.pop("waiting").items()}
+            counts = Counter({str(name): int(n) for name, n in table.pop("counts").items()})
+            ledger = cls(said=said, waiting=waiting, counts=counts, **table)
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"damaged: {error}") from error
+        times = [ledger.swept, ledger.begun, ledger.late, *(w.since for w in waiting.values())]
+        times += [entry.at for entry in said.values()]
+        if not all(at is None or isinstance(at, (int, float)) for at in times) or not isinstance(ledger.bad, dict):
+            raise ValueError("damaged: a time is no number")
+        return ledger
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Holds the folder of the state. Raises `LedgerError` if another service has it, or if it cannot be used."""
+    with _explained(folder):
+        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise LedgerError(f"{folder}: another service is at work here") from None
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -92,11 +128,11 @@ def load(path: Path) -> Ledger:
         raise LedgerError(f"{path}: {error}. {anew}") from error
 
 
-def save(path: Path, text: str) -> None:
+def save(path: Path, text: str, mode: int = 0o640) -> None:
     """Writes a file whole or not at all, and for good. Raises `LedgerError`."""
     with _explained(path):
-        partial = path.with_name(path.name + ".new")
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
+        partial = path.with_name(f"{path.name}.{os.getpid()}.new")
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
             stream.write(text)
             stream.flush()

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from slurm_triage.service import ledger as books
 from slurm_triage.service.ask import Asker
@@ -13,7 +14,7 @@ from slurm_triage.service.config import Settings
 from slurm_triage.service.log import Log
 from slurm_triage.service.metrics import metrics
 from slurm_triage.service.notify import notify
-from slurm_triage.service.sweep import Sweeper, SweepError
+from slurm_triage.service.sweep import Stopped, Sweeper, SweepError
 
 LONGEST = 900.0
 """Most seconds between two tries."""
@@ -39,15 +40,20 @@ class Service:
         began = time.monotonic()
         ledger = None
         try:
-            ledger = books.load(path)
-            found = self.sweeper.sweep(ledger, self.clock())
-            books.save(path, ledger.text())
-        except (SweepError, books.LedgerError) as error:
+            with books.locked(self.settings.state):
+                ledger = books.load(path)
+                found = self.sweeper.sweep(ledger, self.clock(), lambda: self._part_done(path, ledger))
+                books.save(path, ledger.text())
+        except Stopped:
+            return False
+        except Exception as error:  # the service outlives whatever goes wrong in a round
+            known = isinstance(error, (SweepError, books.LedgerError))
+            why = str(error) if known else f"{type(error).__name__}: {error}"
             self._failures += 1
-            self.log.error("sweep-failed", why=str(error), failures=self._failures)
+            self.log.error("sweep-failed", why=why, failures=self._failures)
             if ledger is not None:
                 self._count_failure()
-            notify(f"STATUS=failed {self._failures} times: {error}")
+            notify(f"STATUS=failed {self._failures} times")
             return False
         self._failures = 0
         causes = ",".join(f"{cause}={n}" for cause, n in sorted(found.causes.items())) or None
@@ -66,6 +72,14 @@ class Service:
         notify(f"STATUS=swept; {found.recorded} recorded, {found.waiting} waiting")
         return True
 
+    def _part_done(self, path: Path, ledger: books.Ledger | None) -> None:
+        """What has been said is kept at once: a service that is killed need not say it again."""
+        if ledger is not None:
+            books.save(path, ledger.text())
+        notify("WATCHDOG=1")
+        if self.stop.is_set():
+            raise Stopped
+
     def _count_failure(self) -> None:
         """Counts a failure on the ledger as it was: nothing of a broken round may stay."""
         place = self.settings.state / "ledger.json"
@@ -79,7 +93,7 @@ class Service:
 
     def _metrics(self, ledger: books.Ledger) -> None:
         try:
-            books.save(self.settings.state / "metrics.prom", metrics(ledger, self.asker.calls, self.clock()))
+            books.save(self.settings.state / "metrics.prom", metrics(ledger, self.asker.calls, self.clock()), 0o644)
         except books.LedgerError as error:
             self.log.error("no-metrics", why=str(error))
 
@@ -88,7 +102,7 @@ class Service:
         return min(self.settings.interval * 2.0 ** min(self._failures, 10), max(LONGEST, self.settings.interval))
 
     def run(self) -> None:
-        """Rounds until SIGTERM or SIGINT; a round that is under way is finished first."""
+        """Rounds until SIGTERM or SIGINT; of a round that is under way the part in hand is finished first."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.stop.set())
         notify("READY=1")

@@ -14,7 +14,7 @@ def metrics(ledger: Ledger, calls: Mapping[str, int], now: float) -> str:
     def add(name: str, kind: str, text: str, values: Mapping[str, float]) -> None:
         lines.append(f"# HELP slurm_triage_{name} {text}")
         lines.append(f"# TYPE slurm_triage_{name} {kind}")
-        lines.extend(f"slurm_triage_{name}{labels} {value:g}" for labels, value in sorted(values.items()))
+        lines.extend(f"slurm_triage_{name}{labels} {value:.15g}" for labels, value in sorted(values.items()))
 
     verdicts = {
         f'{{cause="{key.removeprefix("cause:")}"}}': float(n)
@@ -36,6 +36,8 @@ def metrics(ledger: Ledger, calls: Mapping[str, int], now: float) -> str:
         {f'{{command="{name}"}}': float(n) for name, n in calls.items()},
     )
     add("waiting", "gauge", "Jobs whose accounting is not final yet.", {"": float(len(ledger.waiting))})
+    swept = ledger.swept or 0.0
+    add("swept_timestamp_seconds", "gauge", "Time up to which accounting is swept; watch its age.", {"": swept})
     lag = now - ledger.swept if ledger.swept is not None else 0.0
     add("lag_seconds", "gauge", "Time up to which accounting is not swept yet.", {"": round(max(lag, 0.0), 1)})
     return "\n".join(lines) + "\n"

@@ -6,11 +6,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 
-from slurm_triage.service.ask import Asker, AskError, split_table
+from slurm_triage.service.ask import Asker, AskError, JobName
 from tests.corpus.load import cases
 
 CORPUS = "recorded-witnesses"
 VERSION = "24.11.5"
+
+
+def state_last(table: bytes) -> bytes:
+    """The table with the columns in the order in which the service asks for them."""
+    rows = [line.split(b"|") for line in table.splitlines()]
+    at = rows[0].index(b"State")
+    return b"".join(b"|".join([*row[:at], *row[at + 1 :], row[at]]) + b"\n" for row in rows)
 
 
 def recorded() -> dict[str, dict[str, bytes]]:
@@ -18,7 +25,8 @@ def recorded() -> dict[str, dict[str, bytes]]:
     found = {}
     for name, files, label in cases(CORPUS):
         if "slurm-24.11/" in name and len(label["job_ids"]) == 1:
-            found[str(label["job_ids"][0])] = {name: files[name] for name in ("sacct.psv", "sacct.json")}
+            table = state_last(files["sacct.psv"])
+            found[str(label["job_ids"][0])] = {"sacct.psv": table, "sacct.json": files["sacct.json"]}
     return found
 
 
@@ -46,7 +54,8 @@ class FakeAsker(Asker):
         super().__init__(1.0)
         self.jobs = {job: dict(files) for job, files in jobs.items()}
         self.down = ""
-        self.asked: list[Sequence[str]] = []
+        self.asked: list[Sequence[JobName]] = []
+        self.hidden: set[str] = set()
         self.calls = Counter()
 
     @property
@@ -54,20 +63,21 @@ class FakeAsker(Asker):
         """The version of the recording."""
         return VERSION
 
-    def ended(self, since: float, until: float) -> list[str]:
+    def ended(self, since: float, until: float) -> list[JobName]:
         """The jobs of that time."""
         if self.down == "ended":
             raise AskError("sacct: slurmdbd does not answer")
-        return [job for job, files in self.jobs.items() if since <= end_of(files) <= until]
+        return [JobName(job, job) for job, files in self.jobs.items() if since <= end_of(files) <= until]
 
-    def evidence(self, jobs: Sequence[str]) -> dict[str, dict[str, bytes]]:
+    def evidence(self, jobs: Sequence[JobName]) -> dict[str, dict[str, bytes]]:
         """What is recorded of them."""
         if self.down == "evidence":
             raise AskError("sacct: slurmdbd does not answer")
         self.asked.append(jobs)
-        return {job: dict(self.jobs[job]) for job in jobs if job in self.jobs}
+        shown = [job.raw for job in jobs if job.raw in self.jobs and job.raw not in self.hidden]
+        return {job: dict(self.jobs[job]) for job in shown}
 
-    def controller(self, jobs: Iterable[str]) -> dict[str, bytes]:
+    def controller(self, jobs: Iterable[JobName]) -> dict[str, bytes]:
         """slurmctld has forgotten all."""
         return {}
 
@@ -78,9 +88,8 @@ class FakeAsker(Asker):
         }
 
 
-def joined(jobs: Mapping[str, Mapping[str, bytes]]) -> bytes:
-    """Several tables as one call of sacct would print them."""
+def joined(jobs: Mapping[str, Mapping[str, bytes]], separator: str = "|") -> bytes:
+    """Several tables as one call of sacct would print them. The recorded names have no separator in them."""
     header = next(iter(jobs.values()))["sacct.psv"].split(b"\n", 1)[0]
     bodies = [files["sacct.psv"].split(b"\n", 1)[1] for files in jobs.values()]
-    assert all(split_table(files["sacct.psv"], [job]) for job, files in jobs.items())
-    return header + b"\n" + b"".join(bodies)
+    return (header + b"\n" + b"".join(bodies)).replace(b"|", separator.encode())

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_triage.service.ask import Asker, AskError, split_document, split_table, split_views
+from slurm_triage.service.ask import AT_ONCE, Asker, AskError, JobName, split_document, split_table
 from tests.live.fake import Cluster
 from tests.service.jobs import VERSION, joined, recorded
 
 JOBS = recorded()
+NAMES = [JobName(job, job) for job in JOBS]
+SEP = "5eca1"
 
 
 @pytest.fixture
@@ -23,53 +25,96 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return made
 
 
+def sacct(cluster: Cluster, table: bytes, more: str = "") -> None:
+    """sacct that prints a table with the separator that it is told."""
+    header = table.split(b"\n", 1)[0].replace(b"|", b" ")
+    (cluster.root / "table").write_bytes(table)
+    cluster.script(
+        "sacct",
+        f'{more}\ncase " $* " in\n*" --version "*) echo "slurm {VERSION}"; exit;;\n*" --json "*) exit 1;;\n'
+        f'*" --helpformat "*) {cluster.answer(header)};;\nesac\n'
+        "for word; do case $word in --delimiter=*) d=${word#*=};; esac; done\n"
+        f'exec /bin/sed "s/|/$d/g" {cluster.root}/table',
+    )
+
+
 def test_a_joined_table_comes_apart_as_it_was() -> None:
-    parts = split_table(joined(JOBS), JOBS)
-    assert parts == {job: files["sacct.psv"] for job, files in JOBS.items()}
-    assert list(split_table(joined(JOBS), ["1"])) == []
+    assert split_table(joined(JOBS, SEP), JOBS, SEP) == {job: files["sacct.psv"] for job, files in JOBS.items()}
+    assert split_table(joined(JOBS, SEP), ["1"], SEP) == {}
+    assert split_table(b"", ["1"], SEP) == {}
 
 
-@given(st.lists(st.tuples(st.integers(1, 30), st.text("ab|\n0.", max_size=8)), max_size=12))
-def test_names_with_newlines_and_separators_stay_with_their_job(rows: list[tuple[int, str]]) -> None:
-    # No name can begin a line with a number and a separator that is not its own job's: that is what sacct prints.
-    lines = [(job, f"{job}|{name.replace(chr(10), chr(10) + 'x')}|END\n".encode()) for job, name in rows]
-    table = b"JobIDRaw|JobName|End\n" + b"".join(line for _, line in lines)
-    parts = split_table(table, [str(number) for number in range(31)])
-    for job in {job for job, _ in lines}:
-        assert parts[str(job)] == b"JobIDRaw|JobName|End\n" + b"".join(line for of, line in lines if of == job)
+@given(st.lists(st.tuples(st.integers(1, 9), st.text("ab|\n0.9", max_size=9)), max_size=12))
+def test_no_name_makes_a_row_of_another_job(rows: list[tuple[int, str]]) -> None:
+    table = f"JobIDRaw{SEP}JobName{SEP}State\n" + "".join(f"{job}{SEP}{name}{SEP}FAILED\n" for job, name in rows)
+    parts = split_table(table.encode(), map(str, range(10)), SEP)
+    for job, text in parts.items():
+        lines = text.decode().splitlines()[1:]
+        assert len(lines) == sum(str(of) == job for of, _ in rows)
+        assert all(line.startswith(f"{job}|") and line.endswith("|FAILED") and line.count("|") == 2 for line in lines)
+    assert set(parts) == {str(job) for job, _ in rows}
 
 
-def test_documents_and_views_come_apart() -> None:
-    document = json.dumps({"meta": 1, "jobs": [{"job_id": 7, "a": 1}, {"job_id": 8}, {"job_id": 7, "a": 2}, "?", {}]})
-    parts = split_document(document.encode(), ["7", "9"])
-    assert list(parts) == ["7"] and json.loads(parts["7"]) == {
-        "meta": 1,
-        "jobs": [{"job_id": 7, "a": 1}, {"job_id": 7, "a": 2}],
-    }
-    for text in (b"", b"not json", b"[]", b'{"jobs": 3}'):
+def test_a_forged_row_stays_in_the_name() -> None:
+    name = "x\n4712|4712|forged|OUT_OF_MEMORY\n4712"
+    table = f"JobIDRaw{SEP}JobName{SEP}State\n4711{SEP}{name}{SEP}FAILED\n4712{SEP}honest{SEP}COMPLETED\n"
+    parts = split_table(table.encode(), ["4711", "4712"], SEP)
+    assert parts["4712"] == b"JobIDRaw|JobName|State\n4712|honest|COMPLETED\n"
+    assert parts["4711"].count(b"\n") == 2
+
+
+def test_an_attempt_that_has_not_ended_is_left_out_with_its_steps() -> None:
+    rows = ["7|REQUEUED", "7.batch|CANCELLED", "7|RUNNING", "7.batch|RUNNING", "7.0|FAILED", "8|PENDING"]
+    table = "\n".join(["JobIDRaw|State", *rows, ""]).replace("|", SEP)
+    parts = split_table(table.encode(), ["7", "8"], SEP)
+    assert parts == {"7": b"JobIDRaw|State\n7|REQUEUED\n7.batch|CANCELLED\n"}
+    states = [["REQUEUED", "PENDING"], ["RUNNING"], "PENDING", ["FAILED"]]
+    jobs = [{"job_id": 7, "state": {"current": state}} for state in states]
+    kept = json.loads(split_document(json.dumps({"jobs": jobs}).encode(), ["7"])["7"])["jobs"]
+    assert [job["state"]["current"] for job in kept] == [["REQUEUED", "PENDING"], ["FAILED"]]
+
+
+def test_what_is_no_document() -> None:
+    for text in (b"", b"not json", b"[]", b'{"jobs": 3}', b'{"jobs": ["?", {}, null]}'):
         assert split_document(text, ["7"]) == {}
-    views = b"JobId=7 JobName=x\n   JobState=FAILED\n\nJobId=71 ArrayJobId=70\n   JobId=7 inside\n\n"
-    assert split_views(views)["7"] == b"JobId=7 JobName=x\n   JobState=FAILED\n\n"
-    assert set(split_views(views)) == {"7", "71"} and split_views(b"No jobs in the system") == {}
 
 
 def test_clean_jobs_are_not_asked_about(cluster: Cluster) -> None:
-    cluster.script(
-        "sacct",
-        "printf '%s\\n' '1|COMPLETED|0:0|0:0' '2|FAILED|1:0|0:0' '3|COMPLETED|0:0|9:0' '4|CANCELLED by 7|0:0|0:0' "
-        "'5|COMPLETED|0:0|' '2|REQUEUED|0:0|' 'x|FAILED|1:0|'",
-    )
-    assert Asker(5).ended(0, 1) == ["2", "3", "4"]
+    rows = ["1|1|COMPLETED|0:0|0:0", "2|2|FAILED|1:0|0:0", "3|9_1|COMPLETED|0:0|9:0", "4|4+1|CANCELLED by 7|0:0|0:0"]
+    rows += ["5|5|COMPLETED|0:0|", "2|2|REQUEUED|0:0|", "x|x|FAILED|1:0|", "6|6_[1-3]|FAILED|1:0|"]
+    cluster.script("sacct", cluster.answer("\n".join([*rows, ""]).encode()))
+    assert Asker(5).ended(0, 1) == [JobName("2", "2"), JobName("3", "9_1"), JobName("4", "4+1")]
     (call,) = cluster.calls
-    assert " -a -D -X -n -P -S 1970-01-01T00:00:00 -E 1970-01-01T00:00:01 " in call
+    assert " -a --local -D -X -n -P -S 1970-01-01T00:00:00 -E 1970-01-01T00:00:01 " in call
 
 
 def test_calls_do_not_grow_with_the_jobs(cluster: Cluster) -> None:
-    cluster.sacct(VERSION, joined(JOBS), None)
+    sacct(cluster, joined(JOBS))
     asker = Asker(5)
-    found = asker.evidence([*JOBS, *(str(n) for n in range(5000, 5300))])
+    more = [JobName(str(n), str(n)) for n in range(5000, 5300)]
+    found = asker.evidence([*NAMES, *more])
     assert {job: files["sacct.psv"] for job, files in found.items()} == {j: f["sacct.psv"] for j, f in JOBS.items()}
-    assert asker.calls["sacct"] == 2 + 2 * 2  # version and columns once, then table and document for 200 at a time
+    assert asker.calls["sacct"] == 2 + 2 * (1 + (len(NAMES) + len(more)) // AT_ONCE)
+
+
+def test_too_much_at_once_is_asked_in_halves(cluster: Cluster) -> None:
+    sacct(cluster, joined(JOBS), 'case " $* " in *,*,*,*,*" -o JobIDRaw,State "*) exec /bin/sleep 60;; esac')
+    asker = Asker(1.0)
+    asker._columns = ("JobIDRaw", "State")
+    assert set(asker.evidence(NAMES[:6])) == {name.raw for name in NAMES[:6]}
+    cluster.script("sacct", "exec /bin/sleep 60")
+    asker.timeout = 0.1
+    assert asker.evidence(NAMES[:2]) == {}  # not even one: the sweep sees to it
+
+
+def test_each_call_has_a_separator_of_its_own_and_speaks_utc(cluster: Cluster) -> None:
+    sacct(cluster, joined(JOBS), f'echo "$TZ" >>{cluster.root}/zone')
+    asker = Asker(5)
+    for _ in range(2):
+        asker.evidence(NAMES[:1])
+    words = [word for call in cluster.calls for word in call.split() if word.startswith("--delimiter=")]
+    assert len(words) == len(set(words)) == 2 and min(map(len, words)) > 30
+    assert (cluster.root / "zone").read_text().split()[-1] == "UTC"
 
 
 def test_settings_are_asked_once(cluster: Cluster) -> None:
@@ -89,8 +134,18 @@ def test_a_sacct_that_fails_or_hangs_is_an_error(cluster: Cluster) -> None:
         Asker(0.3).ended(0, 1)
     cluster.remove("sacct")
     with pytest.raises(AskError, match="command not found"):
-        Asker(5).evidence(["1"])
+        Asker(5).evidence(NAMES[:1])
 
 
-def test_a_controller_that_is_down_is_none(cluster: Cluster) -> None:
-    assert Asker(5).controller(["7"]) == {}
+def test_the_controller_is_asked_job_by_job_and_of_what_has_ended(cluster: Cluster) -> None:
+    assert Asker(5).controller(NAMES[:1]) == {}
+    view = b"JobId=7 JobName=x\n   UserId=a\n   JobState=FAILED Reason=None\n"
+    cluster.scontrol(view)
+    asker = Asker(5)
+    assert asker.controller([JobName("7", "9_1")]) == {"7": view}
+    assert cluster.calls[-1].endswith(" --all --local 9_1")
+    cluster.scontrol(view.replace(b"FAILED", b"RUNNING"))
+    assert asker.controller([JobName("7", "7")]) == {}
+    before = asker.calls["scontrol"]
+    asker.controller(JobName(str(n), str(n)) for n in range(500))
+    assert asker.calls["scontrol"] - before == 30

@@ -17,13 +17,14 @@ import pytest
 from slurm_triage import cli
 from slurm_triage.service import ledger as books
 from slurm_triage.service.config import ConfigError, Settings, load
-from slurm_triage.service.ledger import Ledger, LedgerError, Said
+from slurm_triage.service.ledger import Ledger, LedgerError, Said, Waiting
 from slurm_triage.service.log import Log, line
 from slurm_triage.service.loop import LONGEST, Service
 from slurm_triage.service.metrics import metrics
 from slurm_triage.service.notify import notify
 from tests.live.fake import Cluster
-from tests.service.jobs import VERSION, joined, recorded
+from tests.service.jobs import joined, recorded
+from tests.service.test_ask import sacct
 
 JOBS = recorded()
 
@@ -67,13 +68,42 @@ def test_settings(tmp_path: Path) -> None:
 
 
 def test_a_ledger_comes_back_as_it_went(tmp_path: Path) -> None:
-    ledger = Ledger(12.5, {"7": 1.0}, {"8": Said("d", "memcg_oom", None, 3.0, 2)}, {"9": "why"}, Counter(sweeps=3))
+    ledger = Ledger(
+        swept=12.5,
+        begun=1.0,
+        waiting={"7": Waiting("9_1", 1.0)},
+        said={"8": Said("d", "memcg_oom", None, 3.0, 2)},
+        bad={"9": "why"},
+        counts=Counter(sweeps=3),
+    )
     books.save(tmp_path / "l", ledger.text())
     assert books.load(tmp_path / "l") == ledger
     assert books.load(tmp_path / "none") == Ledger()
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "slurm-triage/ledger/1"}', '{"schema": "x"}', "\xff"])
+def test_two_at_once_do_not_meet(tmp_path: Path) -> None:
+    with books.locked(tmp_path):
+        with pytest.raises(LedgerError, match="another service"), books.locked(tmp_path):
+            pass
+        lines: list[str] = []
+        assert not Service(Settings(state=tmp_path, history=tmp_path / "h"), Log(lines.append)).once()
+        assert "another service is at work" in lines[0]
+    with books.locked(tmp_path):
+        pass
+
+
+def test_a_clock_that_was_ahead_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    books.save(tmp_path / "ledger.json", Ledger(swept=time.time() + 86400).text())
+    assert cli.main(["service", "status", "--config", str(settings_file(tmp_path))]) == 1
+    assert capsys.readouterr().out.startswith("wrong: the last sweep lies in the future")
+
+
+WRONG_TYPE = Ledger().text().replace('"swept": null', '"swept": "x"')
+
+
+@pytest.mark.parametrize(
+    "text", [WRONG_TYPE, "", "[]", "{}", '{"schema": "slurm-triage/ledger/1"}', '{"schema": "x"}', "\xff"]
+)
 def test_a_damaged_ledger_says_what_to_do(tmp_path: Path, text: str) -> None:
     (tmp_path / "l").write_text(text, "latin-1")
     with pytest.raises(LedgerError, match="Move it away"):
@@ -87,7 +117,7 @@ def test_log_lines_are_one_line_whatever_is_in_them() -> None:
 
 
 def test_metrics_are_in_the_form_of_prometheus() -> None:
-    ledger = Ledger(100.0, {"7": 1.0}, counts=Counter({"cause:memcg_oom": 4, "sweeps": 9}))
+    ledger = Ledger(swept=100.0, waiting={"7": Waiting("7", 1.0)}, counts=Counter({"cause:memcg_oom": 4, "sweeps": 9}))
     lines = metrics(ledger, {"sacct": 12}, 130.0).splitlines()
     assert 'slurm_triage_cases_total{cause="memcg_oom"} 4' in lines
     assert {"slurm_triage_lag_seconds 30", "slurm_triage_waiting 1", "slurm_triage_sweeps_total 9"} <= set(lines)
@@ -137,12 +167,8 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert cli.main(["service", "status", "--config", config]) == 1
     assert capsys.readouterr().out.startswith("never swept\n")
     assert cli.main(["service", "sweep", "--config", config]) == 1
-    cluster.sacct(VERSION, joined(JOBS))
-    script = (tmp_path / "slurm/bin/sacct").read_text()
-    jobs = "\\n".join(f"{job}|FAILED|1:0|" for job in JOBS)
-    listing = f"case \" $* \" in *' -X '*) printf '{jobs}\\n'; exit;; esac\n"
-    first, rest = script.split("\n", 2)[:2], script.split("\n", 2)[2]
-    (tmp_path / "slurm/bin/sacct").write_text("\n".join(first) + "\n" + listing + rest)
+    jobs = "\\n".join(f"{job}|{job}|FAILED|1:0|" for job in JOBS)
+    sacct(cluster, joined(JOBS), f"case \" $* \" in *' -X '*) printf '{jobs}\\n'; exit;; esac")
     assert cli.main(["service", "sweep", "--config", config]) == 0
     capsys.readouterr()
     assert cli.main(["service", "status", "--config", config]) == 0

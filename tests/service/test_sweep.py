@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,8 +15,9 @@ from slurm_triage.history.store import History
 from slurm_triage.recording import record
 from slurm_triage.service import judge
 from slurm_triage.service import sweep as sweeping
+from slurm_triage.service.ask import JobName
 from slurm_triage.service.config import Settings
-from slurm_triage.service.ledger import Ledger
+from slurm_triage.service.ledger import Ledger, Waiting
 from slurm_triage.service.log import Log
 from slurm_triage.service.sweep import Sweeper, SweepError
 from tests.service.jobs import FakeAsker, cause_of, end_of, recorded
@@ -94,6 +95,7 @@ def test_what_never_becomes_final_is_judged_in_the_end(site: Site) -> None:
         for i, w in enumerate(lines)
     )
     site.asker.jobs = {job: {"sacct.psv": open_}}
+    site.asker.ended = lambda since, until: [JobName(job, job)]  # type: ignore[method-assign]
     for minute in range(1, 4):
         site.sweep(LAST + 60 * minute)
         assert (job in site.ledger.waiting and not site.settings.history.exists()) or job not in site.rows()
@@ -104,12 +106,11 @@ def test_what_never_becomes_final_is_judged_in_the_end(site: Site) -> None:
 @pytest.mark.parametrize("where", ["ended", "evidence"])
 def test_slurmdbd_down_loses_nothing(site: Site, where: str) -> None:
     site.sweep(LAST - 100000)
-    before = site.ledger.text()
     site.asker.down = where
     for hour in (1, 2):
         with pytest.raises(SweepError, match="slurmdbd does not answer"):
             site.sweep(LAST + 3600 * hour)
-    assert json.loads(site.ledger.text())["swept"] == json.loads(before)["swept"]
+    assert site.ledger.swept is not None and site.ledger.swept <= min(map(end_of, JOBS.values()))
     site.asker.down = ""
     site.sweep(LAST + 3 * 3600)  # much later: the window reaches back to the last sweep
     assert len(site.rows()) == sum(cause != "no_failure" for cause in cause_of().values())
@@ -129,7 +130,7 @@ def test_a_history_that_fails_in_the_middle(site: Site, number: int, monkeypatch
 
     def fail(history: History, study: Study) -> int:
         if left[0] == 0:
-            raise HistoryError("disk full")
+            raise HistoryError("disk full") from sqlite3.OperationalError("database or disk is full")
         left[0] -= 1
         return record(history, study)
 
@@ -166,18 +167,60 @@ def test_one_bad_record_stops_no_other_and_is_tried_again_when_it_changes(
     assert victim in site.rows() and not site.ledger.bad
 
 
-def test_accounting_that_changes_amends_the_same_row(site: Site) -> None:
+def test_a_job_that_cannot_be_recorded_is_bad_and_stops_no_other(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    victim = next(job for job, cause in cause_of().items() if cause != "no_failure")
+
+    def refuse(history: History, study: Study) -> int:
+        if study.diagnosis.job.job_id == victim:
+            raise HistoryError("constraint failed") from sqlite3.IntegrityError("constraint failed")
+        return record(history, study)
+
+    monkeypatch.setattr(sweeping, "record", refuse)
+    assert site.sweep(LAST + 60).bad == 1
+    assert site.ledger.bad[victim].endswith("constraint failed") and len(site.rows()) > 5
+
+
+def test_a_job_that_accounting_lists_and_does_not_show_waits_and_is_said(site: Site) -> None:
+    victim = next(job for job, cause in cause_of().items() if cause != "no_failure")
+    site.asker.hidden = {victim}
+    site.sweep(LAST + 60)
+    assert victim in site.ledger.waiting
+    site.asker.hidden = set()
+    site.sweep(LAST + 120)
+    assert victim in site.rows() and not site.ledger.waiting
+    site.asker.hidden = {victim}
+    site.ledger.waiting[victim] = Waiting(victim, LAST)
+    site.sweep(LAST + 7200)
+    assert site.ledger.bad[victim] == sweeping.UNSEEN
+
+
+def poorer(table: bytes) -> bytes:
+    """What a restart of slurmctld makes of a cancelled job: who did it is lost (docs/explanation/what-slurm-tells.md)."""
+    return table.replace(b"CANCELLED by 1001", b"CANCELLED")
+
+
+def test_less_than_was_known_before_amends_nothing(site: Site) -> None:
     job = next(job for job, cause in cause_of().items() if cause == "cancelled_by_user")
     site.sweep(LAST + 60)
     rows = site.rows()
-    # What a restart of slurmctld makes of it (docs/explanation/what-slurm-tells.md): who cancelled is lost.
-    files = site.asker.jobs[job]
-    files["sacct.psv"] = files["sacct.psv"].replace(b"CANCELLED by 1001", b"CANCELLED")
-    del files["sacct.json"]
+    assert site.ledger.said[job].strength == "confirmed"
+    site.asker.jobs[job] = {"sacct.psv": poorer(site.asker.jobs[job]["sacct.psv"])}
+    site.sweep(LAST + 120)
+    assert site.ledger.said[job].strength == "confirmed" and site.rows() == rows
+    assert not any(line.startswith("info amended ") for line in site.lines)
+
+
+def test_accounting_that_tells_more_amends_the_same_row(site: Site) -> None:
+    job = next(job for job, cause in cause_of().items() if cause == "cancelled_by_user")
+    whole = dict(site.asker.jobs[job])
+    site.asker.jobs[job] = {"sacct.psv": poorer(whole["sacct.psv"])}
+    site.sweep(LAST + 60)
+    rows, before = site.rows(), site.ledger.said[job].strength
+    site.asker.jobs[job] = whole
     found = site.sweep(LAST + 120)
-    assert found.recorded == 1 and len(site.rows()[job]) == len(rows[job])
-    if found.amended:
-        assert site.ledger.said[job].revision == 1 and any(line.startswith("info amended ") for line in site.lines)
+    after = site.ledger.said[job]
+    assert len(site.rows()[job]) == len(rows[job]) and (before, after.strength) == ("likely", "confirmed")
+    assert found.amended == 1 and after.revision == 1 and any(line.startswith("info amended ") for line in site.lines)
 
 
 def test_the_owners_own_scancel_can_stay_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,9 +231,53 @@ def test_the_owners_own_scancel_can_stay_out(tmp_path: Path, monkeypatch: pytest
     assert own and not own & set(site.rows())
 
 
+def test_what_comes_into_accounting_long_after_its_end(site: Site) -> None:
+    """slurmctld keeps records while slurmdbd is down, and hands them on when it is back: hours after the sweep."""
+    late = next(job for job, cause in cause_of().items() if cause == "memcg_oom")
+    held = site.asker.jobs.pop(late)
+    for minute in range(1, 300, 2):
+        site.sweep(LAST + 60 * minute)
+    site.asker.jobs[late] = held
+    before = len(site.rows())
+    for minute in range(301, 365, 2):
+        site.sweep(LAST + 60 * minute)
+    assert late in site.rows() and len(site.rows()) == before + 1
+
+
+def test_the_first_sweep_goes_no_further_back_than_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    site = Site(tmp_path, lookback=100.0)
+    for minute in range(10, 200, 30):
+        site.sweep(LAST + 60 * minute)
+    assert not site.ledger.said
+
+
+def test_a_clock_that_is_set_back(site: Site) -> None:
+    site.sweep(LAST + 7200)
+    site.sweep(LAST + 60)
+    rows = site.rows()
+    assert len(rows) > 5 and any(line.startswith("error clock ") for line in site.lines)
+    site.sweep(LAST + 180)
+    assert site.rows() == rows
+
+
+def test_many_jobs_are_done_in_parts_and_each_part_is_kept(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeping, "AT_ONCE", 4)
+    kept: list[int] = []
+    site.sweeper.sweep(site.ledger, LAST + 60, lambda: kept.append(len(site.ledger.said)))
+    assert max(map(len, site.asker.asked)) == 4 and kept == sorted(kept) and len(set(kept)) > 2
+
+
+def test_a_long_outage_is_swept_in_slices() -> None:
+    pieces = list(sweeping.slices(0, 10_000))
+    assert pieces[0][0] == 0 and pieces[-1][1] == 10_000 and all(e - b <= sweeping.SLICE for b, e in pieces)
+    assert all(a[1] == b[0] for a, b in pairwise(pieces))
+    assert list(sweeping.slices(5, 5)) == []
+
+
 def test_the_ledger_does_not_grow_for_ever(site: Site) -> None:
     site.sweep(LAST + 60)
     assert site.ledger.said
     site.ledger.bad = {str(number): "x" for number in range(1500)}
-    site.sweep(LAST + 60 + 86400)
+    site.sweep(LAST + 60 + 86400 * 4)
     assert not site.ledger.said and len(site.ledger.bad) == 1000
