@@ -27,8 +27,9 @@ start_munge() {
     # On a busy machine a munged can fail to come up; the next one does.
     local try
     for try in 1 2 3; do
-        pkill -x munged || :
-        rm -f /run/munge/munge.socket*
+        # Not by name: some nodes see the processes of all.
+        [ ! -e /run/munge/munged.pid ] || kill "$(cat /run/munge/munged.pid)" 2>/dev/null || :
+        rm -f /run/munge/munge.socket* /run/munge/munged.pid
         setpriv --reuid munge --regid munge --clear-groups /usr/sbin/munged --syslog || :
         for _ in {1..20}; do
             munge -n 2>/dev/null | unmunge >/dev/null 2>&1 && return 0
