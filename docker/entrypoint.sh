@@ -27,10 +27,9 @@ start_munge() {
     # On a busy machine a munged can fail to come up; the next one does.
     local try
     for try in 1 2 3; do
-        # Not by name: some nodes see the processes of all.
-        [ ! -e /run/munge/munged.pid ] || kill "$(cat /run/munge/munged.pid)" 2>/dev/null || :
+        # None is killed: some nodes see the processes of the whole machine, and a number left in a file may be anybody's.
         rm -f /run/munge/munge.socket* /run/munge/munged.pid
-        setpriv --reuid munge --regid munge --clear-groups /usr/sbin/munged --syslog || :
+        setpriv --reuid munge --regid munge --clear-groups /usr/sbin/munged --syslog --force || :
         for _ in {1..20}; do
             munge -n 2>/dev/null | unmunge >/dev/null 2>&1 && return 0
             sleep 1
