@@ -323,11 +323,7 @@ def _service(cluster: Cluster, outcomes: Sequence[Outcome]) -> list[str]:
     """What the service's history lacks or says wrongly of the jobs that were recorded."""
     jobs = []
     for outcome in outcomes:
-        if outcome.folder is None:
-            continue
-        records = rows((outcome.folder / "sacct.psv").read_text("utf-8", "replace"))
-        # sacct does not list jobs that never started when it is asked about a time.
-        if any(record["Start"].startswith("2") for record in records):
+        if outcome.folder is not None:
             with (outcome.folder / "expect.toml").open("rb") as stream:
                 jobs.append((outcome.scenario, [str(number) for number in tomllib.load(stream)["job_ids"]]))
     try:
