@@ -324,8 +324,10 @@ def _service(cluster: Cluster, outcomes: Sequence[Outcome]) -> list[str]:
     jobs = []
     for outcome in outcomes:
         if outcome.folder is not None:
+            records = rows((outcome.folder / "sacct.psv").read_text("utf-8", "replace"))
             with (outcome.folder / "expect.toml").open("rb") as stream:
-                jobs.append((outcome.scenario, [str(number) for number in tomllib.load(stream)["job_ids"]]))
+                ids = [str(number) for number in tomllib.load(stream)["job_ids"]]
+            jobs.append((outcome.scenario, ids, not witnesses.clean([r for r in records if "." not in r["JobID"]])))
     try:
         return service.judge(service.sweep(cluster), jobs)
     except ClusterError as error:

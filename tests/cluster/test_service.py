@@ -10,7 +10,7 @@ CLEAN = Scenario("ok", "", Expect("no_failure", ("nobody",)), script="x")
 
 
 def test_what_is_missing_too_much_or_wrong() -> None:
-    jobs = [(BAD, ["7", "8"]), (CLEAN, ["9"])]
+    jobs = [(BAD, ["7", "8"], True), (CLEAN, ["9"], False)]
     assert judge({"8": [("memcg_oom", "likely")]}, jobs) == []
     assert judge({"7": [("global_oom", "likely")]}, jobs) == []
     assert "no row" in judge({}, jobs)[0]

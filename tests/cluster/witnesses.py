@@ -113,12 +113,13 @@ def judge(
         *_tickets(left, psv, set(dead), set(kinds)),
         *_counters(left, kernel),
     ]
-    if _clean(psv) and not any("oom_kill" in line for one in left for line in one.lines if _counted(line)):
+    if clean(psv) and not any("oom_kill" in line for one in left for line in one.lines if _counted(line)):
         wrong += [f"{one.host} kept {one.kind} of a clean job" for one in left]
     return wrong
 
 
-def _clean(psv: Sequence[Mapping[str, str]]) -> bool:
+def clean(psv: Sequence[Mapping[str, str]]) -> bool:
+    """Whether accounting knows of nothing bad."""
     return bool(psv) and all(
         r["State"] == "COMPLETED" and r["ExitCode"] == "0:0" and r["DerivedExitCode"] in ("", "0:0") for r in psv
     )
