@@ -28,6 +28,8 @@ SHORTEST = 60.0
 """Seconds below which a window of time is not halved any more when sacct prints too much of it."""
 SETTINGS_AGE = 600.0
 """Seconds for which configuration, partitions and QOS are taken as unchanged."""
+_LATE = "no answer within"
+"""In the problem of a command that took too long."""
 ENDED = "BF,CA,CD,DL,F,NF,OOM,PR,RQ,TO"
 """States in which an attempt has ended (sacct(1), JOB STATE CODES)."""
 LIVE = frozenset(("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "RESIZING", "REQUEUE_HOLD"))
@@ -47,11 +49,15 @@ class JobName:
 
 
 class Asker:
-    """Asks Slurm, which is told to speak UTC. `calls` counts what was called, by name of the command."""
+    """Asks Slurm, which is told to speak UTC. `calls` counts what was called, by name of the command.
+
+    `at_once` is how many jobs accounting is asked about with one call: fewer after it was too slow, until it is not.
+    """
 
     def __init__(self, timeout: float) -> None:
         self.timeout = timeout
         self.calls: Counter[str] = Counter()
+        self.at_once = AT_ONCE
         self._version: str | None = None
         self._columns: tuple[str, ...] = ()
         self._settings: dict[str, bytes] = {}
@@ -83,7 +89,7 @@ class Asker:
         window = ("-S", _utc(since), "-E", _utc(until))
         fields = "JobIDRaw,JobID,State,ExitCode,DerivedExitCode"
         reply = self._run(["sacct", "-a", "--local", "-D", "-X", "-n", "-P", *window, "-s", ENDED, "-o", fields])
-        if _too_much(reply) and until - since > SHORTEST:
+        if reply.cut and until - since > SHORTEST:
             middle = (since + until) / 2
             return list(dict.fromkeys([*self.ended(since, middle), *self.ended(middle, until)]))
         if reply.problem:
@@ -104,13 +110,15 @@ class Asker:
         if not self._columns:
             _ = self.version
         found: dict[str, dict[str, bytes]] = {}
-        for first in range(0, len(jobs), AT_ONCE):
-            part = jobs[first : first + AT_ONCE]
+        left = list(jobs)
+        while left:
+            part, left = left[: self.at_once], left[self.at_once :]
             for job, text in self._tables(part).items():
                 found.setdefault(job, {})["sacct.psv"] = text
             for job, text in self._documents(part).items():
                 if job in found:
                     found[job]["sacct.json"] = text
+            self.at_once = min(AT_ONCE, self.at_once * 2)
         return found
 
     def _tables(self, jobs: Sequence[JobName]) -> dict[str, bytes]:
@@ -118,15 +126,21 @@ class Asker:
         ids = ",".join(job.shown for job in jobs)
         fields = ",".join(self._columns)
         reply = self._run(["sacct", "-a", "--local", "-D", "-P", f"--delimiter={separator}", "-j", ids, "-o", fields])
-        if _too_much(reply):
+        if reply.cut:
             return self._halves(self._tables, jobs)
         if reply.problem:
+            if _LATE in reply.problem:
+                # The next sweep asks for less. Not now: if slurmdbd hangs, each call costs the whole time.
+                if len(jobs) == 1:
+                    self.at_once = 2
+                    return {}
+                self.at_once = max(1, len(jobs) // 2)
             raise AskError(reply.problem)
         return split_table(reply.output, {job.raw for job in jobs}, separator)
 
     def _documents(self, jobs: Sequence[JobName]) -> dict[str, bytes]:
         reply = self._run(["sacct", "-a", "--local", "-D", "--json", "-j", ",".join(job.shown for job in jobs)])
-        if _too_much(reply):
+        if reply.cut:
             return self._halves(self._documents, jobs)
         return {} if reply.problem else split_document(reply.output, {job.raw for job in jobs})
 
@@ -161,11 +175,6 @@ class Asker:
                     self._settings[name] = reply.output
             self._settings_at = time.monotonic()
         return self._settings
-
-
-def _too_much(reply: Reply) -> bool:
-    """Whether less of it could be answered: more output than is taken, or no end within the time."""
-    return reply.cut or "no answer within" in reply.problem
 
 
 def _utc(epoch: float) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slurm_triage.live._command import run
+from slurm_triage.service import ask
 from slurm_triage.service.ask import AT_ONCE, Asker, AskError, JobName, split_document, split_table
 from tests.live.fake import Cluster
 from tests.service.jobs import VERSION, joined, recorded
@@ -97,14 +100,38 @@ def test_calls_do_not_grow_with_the_jobs(cluster: Cluster) -> None:
     assert asker.calls["sacct"] == 2 + 2 * (1 + (len(NAMES) + len(more)) // AT_ONCE)
 
 
-def test_too_much_at_once_is_asked_in_halves(cluster: Cluster) -> None:
-    sacct(cluster, joined(JOBS), 'case " $* " in *,*,*,*,*" -o JobIDRaw,State "*) exec /bin/sleep 60;; esac')
-    asker = Asker(1.0)
+def test_too_much_at_once_is_asked_in_halves(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = joined(JOBS)
+    monkeypatch.setattr(ask, "run", partial(run, limit=len(table)))
+    cluster.script(
+        "sacct",
+        "for word; do case $word in --delimiter=*) d=${word#*=};; --json) exit 1;; esac; done\n"
+        f'/bin/sed -n "1s/|/$d/gp" {cluster.root}/table\n'
+        f'for word; do for id in $(echo "$word" | /bin/tr , " "); do /bin/grep "^$id[|.]" {cluster.root}/table; done; done'
+        ' | /bin/sed "s/|/$d/g"',
+    )
+    (cluster.root / "table").write_bytes(table)
+    asker = Asker(5)
     asker._columns = ("JobIDRaw", "State")
-    assert set(asker.evidence(NAMES[:6])) == {name.raw for name in NAMES[:6]}
+    found = asker.evidence(NAMES)
+    assert {job: files["sacct.psv"] for job, files in found.items()} == {j: f["sacct.psv"] for j, f in JOBS.items()}
+    assert asker.calls["sacct"] > 2
+
+
+def test_a_slow_slurmdbd_is_asked_for_less_the_next_time(cluster: Cluster) -> None:
     cluster.script("sacct", "exec /bin/sleep 60")
-    asker.timeout = 0.1
-    assert asker.evidence(NAMES[:2]) == {}  # not even one: the sweep sees to it
+    asker = Asker(0.2)
+    asker._columns = ("JobIDRaw", "State")
+    sizes = []
+    for _ in range(3):
+        with pytest.raises(AskError, match="no answer within"):
+            asker.evidence(NAMES[:8])
+        sizes.append(asker.at_once)
+    assert sizes == [4, 2, 1] and asker.calls["sacct"] == 3
+    assert asker.evidence(NAMES[:1]) == {}  # not even one: the sweep sees to it
+    sacct(cluster, joined(JOBS))
+    asker.timeout = 5
+    assert len(asker.evidence(NAMES[:8])) == 8 and asker.at_once > 4
 
 
 def test_each_call_has_a_separator_of_its_own_and_speaks_utc(cluster: Cluster) -> None:
