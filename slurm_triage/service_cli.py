@@ -75,9 +75,9 @@ def run(options: argparse.Namespace, complain: Complain) -> int:
 
 
 def _status(settings: Settings, *, as_json: bool) -> int:
-    from slurm_triage.service.ledger import load
+    from slurm_triage.service.ledger import FILE, load
 
-    ledger = load(settings.state / "ledger.json")
+    ledger = load(settings.state / FILE)
     now = time.time()
     lag = None if ledger.swept is None else max(0.0, now - ledger.swept)
     ahead = ledger.swept is not None and ledger.swept > now + 60

@@ -320,22 +320,25 @@ static void add_variables(struct text *ticket, bool of_slurm)
             add_variable(ticket, *variable);
 }
 
+/* Ends a variable that text_add() has put into the ticket: its NUL is there already. */
+static void end_variable(struct text *ticket)
+{
+    ticket->used++;
+}
+
 /* Our own variables, which come first. */
 static void add_own(struct text *ticket, const char *why)
 {
     const int64_t at = now_ns(CLOCK_REALTIME);
     char boot[64];
-    TEXT(own, 256);
 
-    text_add(&own, "SLURM_TRIAGE_TIME=%" PRId64 ".%09d", at / 1000000000, (int)(at % 1000000000));
-    add_variable(ticket, own.at);
-    own.used = 0;
+    text_add(ticket, "SLURM_TRIAGE_TIME=%" PRId64 ".%09d", at / 1000000000, (int)(at % 1000000000));
+    end_variable(ticket);
     boot_id(boot);
-    text_add(&own, "SLURM_TRIAGE_BOOT_ID=%s", boot);
-    add_variable(ticket, own.at);
-    own.used = 0;
-    text_add(&own, "SLURM_TRIAGE_WHY=%s", why);
-    add_variable(ticket, own.at);
+    text_add(ticket, "SLURM_TRIAGE_BOOT_ID=%s", boot);
+    end_variable(ticket);
+    text_add(ticket, "SLURM_TRIAGE_WHY=%s", why);
+    end_variable(ticket);
 }
 
 /* The environment that slurmd made for its Epilog is that of this process too. */
@@ -356,22 +359,18 @@ static void add_items(struct text *ticket, spank_t spank, uint32_t job, uid_t us
 {
     char node[65];
     gid_t group;
-    TEXT(item, 128);
 
-    text_add(&item, "SLURM_JOB_ID=%" PRIu32, job);
-    add_variable(ticket, item.at);
-    item.used = 0;
-    text_add(&item, "SLURM_JOB_UID=%" PRIu32, (uint32_t)user);
-    add_variable(ticket, item.at);
+    text_add(ticket, "SLURM_JOB_ID=%" PRIu32, job);
+    end_variable(ticket);
+    text_add(ticket, "SLURM_JOB_UID=%" PRIu32, (uint32_t)user);
+    end_variable(ticket);
     if (spank_get_item(spank, S_JOB_GID, &group) == ESPANK_SUCCESS) {
-        item.used = 0;
-        text_add(&item, "SLURM_JOB_GID=%" PRIu32, (uint32_t)group);
-        add_variable(ticket, item.at);
+        text_add(ticket, "SLURM_JOB_GID=%" PRIu32, (uint32_t)group);
+        end_variable(ticket);
     }
     node_name(node);
-    item.used = 0;
-    text_add(&item, "SLURMD_NODENAME=%s", node);
-    add_variable(ticket, item.at);
+    text_add(ticket, "SLURMD_NODENAME=%s", node);
+    end_variable(ticket);
 }
 
 /* The end of the job on this node: moves its task records and writes the ticket, if there is a sign of anything. */

@@ -67,17 +67,22 @@ class Asker:
         self.calls[argv[0]] += 1
         return run(argv, self.timeout, variables={"TZ": "UTC"})
 
+    def _learn(self) -> None:
+        """Which sacct this is and which columns it has, asked once. Raises `AskError` if there is none."""
+        if self._columns:
+            return
+        self.calls["sacct"] += 2
+        version, reply = accounting.version(self.timeout)
+        if reply.problem:
+            raise AskError(reply.problem)
+        known = accounting.columns(self.timeout)
+        self._columns = (*(name for name in known if name != "State"), "State")
+        self._version = version
+
     @property
     def version(self) -> str | None:
         """`24.11.5`; None if sacct does not say. Raises `AskError` if there is no sacct."""
-        if not self._columns:
-            self.calls["sacct"] += 2
-            version, reply = accounting.version(self.timeout)
-            if reply.problem:
-                raise AskError(reply.problem)
-            known = accounting.columns(self.timeout)
-            self._columns = (*(name for name in known if name != "State"), "State")
-            self._version = version
+        self._learn()
         return self._version
 
     def ended(self, since: float, until: float) -> list[JobName]:
@@ -107,8 +112,7 @@ class Asker:
 
         A job that is missing was not shown, or its answer alone is too much. Raises `AskError`.
         """
-        if not self._columns:
-            _ = self.version
+        self._learn()
         found: dict[str, dict[str, bytes]] = {}
         left = list(jobs)
         while left:

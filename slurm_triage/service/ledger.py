@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA = "slurm-triage/ledger/1"
+FILE = "ledger.json"
+"""Its name in the folder of the service's state."""
 
 
 class LedgerError(Exception):

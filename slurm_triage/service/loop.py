@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 
 from slurm_triage.service import ledger as books
 from slurm_triage.service.ask import Asker
@@ -32,18 +32,18 @@ class Service:
         self.asker = Asker(settings.timeout)
         self.sweeper = Sweeper(settings, self.asker, log)
         self.stop = threading.Event()
+        self._ledger = settings.state / books.FILE
         self._failures = 0
 
     def once(self) -> bool:
         """One round, whole or not at all as far as the ledger goes; whether it came to its end."""
-        path = self.settings.state / "ledger.json"
         began = time.monotonic()
         ledger = None
         try:
             with books.locked(self.settings.state):
-                ledger = books.load(path)
-                found = self.sweeper.sweep(ledger, self.clock(), lambda: self._part_done(path, ledger))
-                books.save(path, ledger.text())
+                ledger = books.load(self._ledger)
+                found = self.sweeper.sweep(ledger, self.clock(), partial(self._part_done, ledger))
+                books.save(self._ledger, ledger.text())
         except Stopped:
             return False
         except Exception as error:  # the service outlives whatever goes wrong in a round
@@ -72,21 +72,19 @@ class Service:
         notify(f"STATUS=swept; {found.recorded} recorded, {found.waiting} waiting")
         return True
 
-    def _part_done(self, path: Path, ledger: books.Ledger | None) -> None:
+    def _part_done(self, ledger: books.Ledger) -> None:
         """What has been said is kept at once: a service that is killed need not say it again."""
-        if ledger is not None:
-            books.save(path, ledger.text())
+        books.save(self._ledger, ledger.text())
         notify("WATCHDOG=1")
         if self.stop.is_set():
             raise Stopped
 
     def _count_failure(self) -> None:
         """Counts a failure on the ledger as it was: nothing of a broken round may stay."""
-        place = self.settings.state / "ledger.json"
         try:
-            kept = books.load(place)
+            kept = books.load(self._ledger)
             kept.counts["failures"] += 1
-            books.save(place, kept.text())
+            books.save(self._ledger, kept.text())
             self._metrics(kept)
         except books.LedgerError:
             return  # said already

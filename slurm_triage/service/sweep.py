@@ -134,17 +134,34 @@ class Sweeper:
             view = {"scontrol-job.txt": views[job.raw]} if job.raw in views else {}
             files = {**evidence[job.raw], **view, **settings}
             digest = _digest(evidence[job.raw])
+            before = ledger.said.get(job.raw)
+            if before is not None and before.cause == BAD:
+                before = None
             try:
                 study = self._study(files, now, waiting.since)
-                if study is not None and self._wanted(study, ledger.said.get(job.raw)):
+                if study is None:
+                    continue
+                weaker = before is not None and _weaker(study, before)
+                keep = not weaker and judge.worth_keeping(study, self.settings.own_scancel)
+                if keep:
                     record(history, study)
             except Exception as error:  # whatever it is, it is about this job only
                 if isinstance(error, HistoryError) and not is_about_the_document(error):
                     raise
                 self._bad(ledger, job.raw, digest, f"{type(error).__name__}: {error}", now, found)
                 continue
-            if study is not None:
-                self._say(ledger, job.raw, digest, study, now, found)
+            ledger.waiting.pop(job.raw, None)
+            ledger.bad.pop(job.raw, None)
+            if before is not None and weaker:
+                # Accounting forgets (who cancelled, after a restart of slurmctld), and so does slurmctld.
+                before.digest = digest
+                continue
+            verdict = study.diagnosis
+            strength = verdict.strength.value if verdict.strength else None
+            said = Said(digest, verdict.cause, strength, now, before.revision if before else 0)
+            ledger.said[job.raw] = said
+            if keep:
+                self._tell(ledger, job.raw, said, before, verdict.owner.value, found)
 
     def _study(self, files: Mapping[str, bytes], now: float, since: float) -> Study | None:
         """The study of a job, None as long as accounting is not final."""
@@ -154,9 +171,6 @@ class Sweeper:
             return None
         return parsed.study()
 
-    def _wanted(self, study: Study, before: Said | None) -> bool:
-        return judge.worth_keeping(study, self.settings.own_scancel) and not _weaker(study, before)
-
     def _bad(self, ledger: Ledger, job: str, digest: str, why: str, now: float, found: Swept) -> None:
         ledger.waiting.pop(job, None)
         ledger.said[job] = Said(digest, BAD, None, now)  # not again before the evidence changes
@@ -165,33 +179,18 @@ class Sweeper:
         found.bad += 1
         self.log.error("bad", job=job, why=ledger.bad[job])
 
-    def _say(self, ledger: Ledger, job: str, digest: str, study: Study, now: float, found: Swept) -> None:
-        """Notes and tells what was said of a job."""
-        ledger.waiting.pop(job, None)
-        verdict = study.diagnosis
-        strength = verdict.strength.value if verdict.strength else None
-        before = ledger.said.get(job)
-        if before is not None and before.cause == BAD:
-            ledger.bad.pop(job, None)
-            before = None
-        if before is not None and _weaker(study, before):
-            # Accounting forgets (who cancelled, after a restart of slurmctld), and so does slurmctld.
-            before.digest = digest
-            return
-        said = Said(digest, verdict.cause, strength, now, before.revision if before else 0)
-        ledger.said[job] = said
-        if not judge.worth_keeping(study, self.settings.own_scancel):
-            return
+    def _tell(self, ledger: Ledger, job: str, said: Said, before: Said | None, owner: str, found: Swept) -> None:
+        """Counts and logs what was recorded of a job."""
         found.recorded += 1
         found.causes[said.cause] = found.causes.get(said.cause, 0) + 1
         if before is None:
             ledger.counts[f"cause:{said.cause}"] += 1
-            self.log.info("verdict", job=job, cause=said.cause, strength=strength, owner=verdict.owner.value)
+            self.log.info("verdict", job=job, cause=said.cause, strength=said.strength, owner=owner)
         elif (before.cause, before.strength) != (said.cause, said.strength):
             said.revision += 1
             found.amended += 1
             ledger.counts["amended"] += 1
-            self.log.info("amended", job=job, cause=said.cause, strength=strength, before=before.cause)
+            self.log.info("amended", job=job, cause=said.cause, strength=said.strength, before=before.cause)
 
 
 def slices(since: float, until: float) -> Iterator[tuple[float, float]]:
@@ -208,10 +207,8 @@ def _known(ledger: Ledger, job: str, files: Mapping[str, bytes]) -> bool:
     return job not in ledger.waiting and said is not None and said.digest == _digest(files)
 
 
-def _weaker(study: Study, before: Said | None) -> bool:
+def _weaker(study: Study, before: Said) -> bool:
     """Whether less is known now than when something was said of the job."""
-    if before is None or before.cause == BAD:
-        return False
     now = study.diagnosis.strength.value if study.diagnosis.strength else ""
     return _RANK.get(now, 0) < _RANK.get(before.strength or "", 0)
 
