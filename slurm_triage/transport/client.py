@@ -1,0 +1,100 @@
+"""Asks one of several services, each question with a credential of its own."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Collection, Sequence
+
+from slurm_triage.transport import auth, message, wire
+from slurm_triage.transport.auth import Auth, AuthError
+from slurm_triage.transport.message import Malformed, Message
+
+CONNECT = 5.0
+"""Seconds to wait for a connection."""
+ANSWER = 30.0
+"""Seconds to wait for an answer, beyond the time that the question allows it."""
+
+
+class Unreachable(Exception):
+    """No service took the question; the message says of each why. Try again later."""
+
+
+class Refused(Exception):
+    """A service understood the question and will not take it; asking again changes nothing."""
+
+
+class Client:
+    """A client of the services at `servers` (`host` or `host:port`, `[v6]:port`), asked in turn.
+
+    Answers are believed if one of `trusted` (uids) signed them.
+    """
+
+    def __init__(self, servers: Sequence[str], way: Auth, trusted: Collection[int]) -> None:
+        self._servers = [place(text) for text in servers]
+        self._auth = way
+        self._trusted = frozenset(trusted)
+
+    def ask(self, question: Message, wait: float = 0.0) -> Message:
+        """The answer. `wait` is how long the service may take by agreement. Raises `Unreachable`, `Refused`."""
+        body = message.pack(question)
+        problems = []
+        for index, server in enumerate(self._servers):
+            try:
+                answer = self._ask(server, body, wait)
+            except (OSError, AuthError, Malformed) as error:
+                problems.append(f"{server[0]}:{server[1]}: {getattr(error, 'strerror', None) or error}")
+                continue
+            # The one that answers is asked first the next time.
+            self._servers.insert(0, self._servers.pop(index))
+            if answer.kind == "refused":
+                raise Refused(str(answer.head.get("why", "refused"))[:300])
+            if answer.kind == "later":
+                problems.append(f"{server[0]}:{server[1]}: {str(answer.head.get('why', 'busy'))[:300]}")
+                continue
+            return answer
+        raise Unreachable("; ".join(problems) or "no service is named in the settings")
+
+    def _ask(self, server: tuple[str, int], body: bytes, wait: float) -> Message:
+        about = auth.digest(wire.QUESTION, body)
+        credential = self._auth.sign(about)
+        deadline = time.monotonic() + CONNECT + ANSWER + wait
+        with socket.create_connection(server, timeout=CONNECT) as stream:
+            stream.settimeout(ANSWER + wait)
+            stream.sendall(wire.line(credential, body) + credential + body)
+            with stream.makefile("rb") as reader:
+                first, second = wire.sizes(reader.readline(wire.LONGEST_LINE))
+                said, answer = reader.read(first), _all(reader, second, deadline)
+        if len(said) != first or len(answer) != second:
+            raise Malformed("the answer was cut")
+        sender = self._auth.check(said, auth.digest(wire.ANSWER, answer, about))
+        if sender.uid not in self._trusted:
+            raise AuthError(f"uid {sender.uid} answered, which is not the service's (setting service_users)")
+        return message.unpack(answer)
+
+
+def _all(reader: object, size: int, deadline: float) -> bytes:
+    """So many bytes, or fewer if the stream ends. Raises `TimeoutError` past the deadline."""
+    pieces, left = [], size
+    while left:
+        if time.monotonic() > deadline:
+            raise TimeoutError("no whole answer in time")
+        piece = reader.read1(min(left, 1 << 20))  # type: ignore[attr-defined]
+        if not piece:
+            break
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
+
+
+def place(text: str) -> tuple[str, int]:
+    """(host, port) of `host`, `host:port` or `[address]:port`. Raises `ValueError`."""
+    host, port = text, ""
+    if text.startswith("["):
+        host, _, port = text[1:].partition("]")
+        port = port[1:] if port.startswith(":") else port
+    elif text.count(":") == 1:
+        host, _, port = text.partition(":")
+    if not host or (port and not (port.isdigit() and 0 < int(port) < 65536)):
+        raise ValueError(f"{text!r} is not HOST or HOST:PORT")
+    return host, int(port or wire.PORT)

@@ -1,0 +1,93 @@
+"""Credentials of MUNGE, by its library. Constants and signatures: munge.h of munge 0.5.15.
+
+munged refuses a credential that it has decoded before, and one that is older than its time to live (usually 5 minutes).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+
+from slurm_triage.transport.auth import AuthError, Sender
+
+_LIBRARY = "libmunge.so.2"
+_OPT_ENCODE_TIME = 6
+_SOCKET, _TIMEOUT = 6, 7
+_EXPIRED, _REWOUND, _REPLAYED = 15, 16, 17
+_LATER = (_SOCKET, _TIMEOUT)
+
+
+class Munge:
+    """Signs as the caller's uid and gid. Raises `AuthError` where there is no library."""
+
+    def __init__(self) -> None:
+        try:
+            self._lib = _library()
+        except OSError as error:
+            raise AuthError(
+                f'MUNGE\'s library cannot be loaded ({error}): install MUNGE, or use auth = "key"'
+            ) from error
+
+    def sign(self, digest: bytes) -> bytes:
+        """A credential over the digest. Raises `AuthError`."""
+        made = ctypes.c_void_p()
+        status = self._lib.munge_encode(ctypes.byref(made), None, digest, len(digest))
+        try:
+            if status or not made.value:
+                raise AuthError(f"no credential: {self._why(status)}", status in _LATER)
+            return ctypes.string_at(made.value)
+        finally:
+            self._free(made)
+
+    def check(self, credential: bytes, digest: bytes) -> Sender:
+        """Who signed this digest. Raises `AuthError`."""
+        if b"\0" in credential:
+            raise AuthError("not a credential")
+        context = self._lib.munge_ctx_create()
+        payload, size = ctypes.c_void_p(), ctypes.c_int()
+        uid, gid = ctypes.c_uint32(), ctypes.c_uint32()
+        made = ctypes.c_long()
+        try:
+            status = self._lib.munge_decode(credential, context, *map(ctypes.byref, (payload, size, uid, gid)))
+            said = ctypes.string_at(payload.value, size.value) if payload.value else b""
+            self._lib.munge_ctx_get(context, _OPT_ENCODE_TIME, ctypes.byref(made))
+        finally:
+            self._free(payload)
+            self._lib.munge_ctx_destroy(context)
+        if status in (_EXPIRED, _REWOUND) and said == digest:
+            off = time.time() - made.value
+            raise AuthError(
+                f"{self._why(status)}: the sender's clock differs by {off:.0f} s, or it was long on its way"
+            )
+        if status:
+            raise AuthError(self._why(status), status in _LATER)
+        if said != digest:
+            raise AuthError("the credential is about something else")
+        return Sender(uid.value, gid.value, float(made.value))
+
+    def _why(self, status: int) -> str:
+        return f"MUNGE says: {self._lib.munge_strerror(status).decode('ascii', 'replace')}"
+
+    def _free(self, pointer: ctypes.c_void_p) -> None:
+        if pointer.value:
+            self._lib.free(pointer)
+
+
+def _library() -> ctypes.CDLL:
+    lib = ctypes.CDLL(_LIBRARY)
+    pointer = ctypes.POINTER
+    lib.munge_ctx_create.restype = ctypes.c_void_p
+    lib.munge_ctx_create.argtypes = []
+    lib.munge_ctx_destroy.argtypes = [ctypes.c_void_p]
+    # munge_ctx_get takes its last argument by "...".
+    lib.munge_ctx_get.argtypes = [ctypes.c_void_p, ctypes.c_int]
+    lib.munge_encode.argtypes = [pointer(ctypes.c_void_p), ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int]
+    lib.munge_decode.argtypes = [
+        ctypes.c_char_p, ctypes.c_void_p, pointer(ctypes.c_void_p), pointer(ctypes.c_int),
+        pointer(ctypes.c_uint32), pointer(ctypes.c_uint32),
+    ]  # fmt: skip
+    lib.munge_strerror.restype = ctypes.c_char_p
+    lib.munge_strerror.argtypes = [ctypes.c_int]
+    lib.free.argtypes = [ctypes.c_void_p]  # of the C library, which the library is linked with
+    lib.free.restype = None
+    return lib
