@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from slurm_triage.transport import auth, message, wire
 from slurm_triage.transport.auth import Auth, AuthError
@@ -15,6 +16,9 @@ CONNECT = 5.0
 ANSWER = 30.0
 """Seconds to wait for an answer, beyond the time that the question allows it."""
 
+LOOK = 0.5
+"""Seconds between two looks whether it is still worth waiting."""
+
 
 class Unreachable(Exception):
     """No service took the question; the message says of each why. Try again later."""
@@ -22,6 +26,10 @@ class Unreachable(Exception):
 
 class Refused(Exception):
     """A service understood the question and will not take it; asking again changes nothing."""
+
+
+class Abandoned(Exception):
+    """Whoever asked has something better to do than to wait for the answer."""
 
 
 class Client:
@@ -35,13 +43,16 @@ class Client:
         self._auth = way
         self._trusted = frozenset(trusted)
 
-    def ask(self, question: Message, wait: float = 0.0) -> Message:
-        """The answer. `wait` is how long the service may take by agreement. Raises `Unreachable`, `Refused`."""
+    def ask(self, question: Message, wait: float = 0.0, until: Callable[[], bool] = lambda: False) -> Message:
+        """The answer. `wait` is how long the service may take by agreement, while `until` says nothing.
+
+        Raises `Unreachable`, `Refused`; `Abandoned` once `until` says that it is enough.
+        """
         body = message.pack(question)
         problems = []
         for index, server in enumerate(self._servers):
             try:
-                answer = self._ask(server, body, wait)
+                answer = self._ask(server, body, wait, until)
             except (OSError, AuthError, Malformed) as error:
                 problems.append(f"{server[0]}:{server[1]}: {getattr(error, 'strerror', None) or error}")
                 continue
@@ -55,13 +66,18 @@ class Client:
             return answer
         raise Unreachable("; ".join(problems) or "no service is named in the settings")
 
-    def _ask(self, server: tuple[str, int], body: bytes, wait: float) -> Message:
+    def _ask(self, server: tuple[str, int], body: bytes, wait: float, until: Callable[[], bool]) -> Message:
         about = auth.digest(wire.QUESTION, body)
         credential = self._auth.sign(about)
         deadline = time.monotonic() + CONNECT + ANSWER + wait
         with socket.create_connection(server, timeout=CONNECT) as stream:
-            stream.settimeout(ANSWER + wait)
+            stream.settimeout(ANSWER)
             stream.sendall(wire.line(credential, body) + credential + body)
+            while wait and not select.select([stream], [], [], LOOK)[0]:
+                if until():
+                    raise Abandoned
+                if time.monotonic() > deadline:
+                    raise TimeoutError("no answer in time")
             with stream.makefile("rb") as reader:
                 first, second = wire.sizes(reader.readline(wire.LONGEST_LINE))
                 said, answer = reader.read(first), _all(reader, second, deadline)

@@ -11,8 +11,10 @@ import os
 import re
 import secrets
 import stat
+import threading
 import time
 from collections.abc import Callable
+from itertools import islice
 
 from slurm_triage.transport.auth import AuthError, Sender
 
@@ -29,6 +31,7 @@ class Key:
     def __init__(self, key: bytes, clock: Callable[[], float] = time.time) -> None:
         self._key = key
         self._clock = clock
+        self._lock = threading.Lock()
         self._seen: dict[bytes, float] = {}
 
     def sign(self, digest: bytes) -> bytes:
@@ -46,14 +49,14 @@ class Key:
         at, now = float(match[3]), self._clock()
         if abs(now - at) > GOOD_FOR:
             raise AuthError(f"the sender's clock differs by {now - at:.0f} s, or it was long on its way")
-        self._seen = (
-            {nonce: when for nonce, when in self._seen.items() if now - when <= 2 * GOOD_FOR}
-            if len(self._seen) > 10_000 and now - min(self._seen.values()) > 2 * GOOD_FOR
-            else self._seen
-        )
-        if match[4] in self._seen:
-            raise AuthError("a repeated credential")
-        self._seen[match[4]] = now
+        with self._lock:
+            if match[4] in self._seen:
+                raise AuthError("a repeated credential")
+            self._seen[match[4]] = now
+            # In the order of their coming: the oldest are the first.
+            for nonce in list(islice(self._seen, 2)):
+                if now - self._seen[nonce] > 2 * GOOD_FOR:
+                    del self._seen[nonce]
         return Sender(int(match[1]), int(match[2]), at)
 
     def _mac(self, about: bytes, digest: bytes) -> bytes:
