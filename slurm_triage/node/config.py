@@ -1,7 +1,7 @@
 """The settings of the agent: a TOML file, every key with a default, every mistake a sentence.
 
-Python 3.9 has no reader of TOML. So what the agent reads is the part of TOML whose values are JSON too: strings in double
-quotes, numbers, true and false, lists of them on one line, all in the table [agent].
+Python 3.9 has no reader of TOML. So what the agent reads is the part of TOML whose values are JSON too: strings in
+double quotes, numbers, true and false, lists of them on one line, all in the table [agent].
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from functools import partial
 from slurm_triage.service import ledger as books
 from slurm_triage.service.ask import Asker
 from slurm_triage.service.config import Settings
-from slurm_triage.service.log import Log
+from slurm_triage.log import Log
 from slurm_triage.service.metrics import metrics
 from slurm_triage.service.notify import notify
 from slurm_triage.service.sweep import Stopped, Sweeper, SweepError

@@ -20,7 +20,7 @@ from slurm_triage.service import judge
 from slurm_triage.service.ask import AT_ONCE, Asker, AskError, JobName
 from slurm_triage.service.config import Settings
 from slurm_triage.service.ledger import Ledger, Said, Waiting
-from slurm_triage.service.log import Log
+from slurm_triage.log import Log
 from slurm_triage.sources.scontrol_config import seconds
 
 KILL_WAIT, UNKILLABLE = 30.0, 60.0

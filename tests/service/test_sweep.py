@@ -18,7 +18,7 @@ from slurm_triage.service import sweep as sweeping
 from slurm_triage.service.ask import JobName
 from slurm_triage.service.config import Settings
 from slurm_triage.service.ledger import Ledger, Waiting
-from slurm_triage.service.log import Log
+from slurm_triage.log import Log
 from slurm_triage.service.sweep import Sweeper, SweepError
 from tests.service.jobs import FakeAsker, cause_of, end_of, recorded
 
