@@ -52,19 +52,32 @@ class EvidenceFile:
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """(number from 1, text) of every line, streamed. Bytes that are not UTF-8 become U+FFFD; CR at the end goes."""
+        for number, line in enumerate(self._raw_lines(), 1):
+            if number == 1 and line.startswith(b"\xef\xbb\xbf"):
+                line = line[3:]
+            yield number, line.rstrip(b"\n").rstrip(b"\r").decode("utf-8", "replace")
+
+    def _raw_lines(self) -> Iterator[bytes]:
+        """Every line, at most `LINE_LIMIT` bytes of each."""
+        if self.path is None:
+            lines = (self.data or b"").split(b"\n")
+            if not lines[-1]:
+                lines.pop()
+            for line in lines:
+                yield line[:LINE_LIMIT]
+            return
         with self._open() as stream:
-            number = 0
-            while True:
-                raw = stream.readline(LINE_LIMIT)
-                if not raw:
-                    return
-                number += 1
-                line = raw
+            while raw := stream.readline(LINE_LIMIT):
+                yield raw
                 while raw and not raw.endswith(b"\n"):
                     raw = stream.readline(LINE_LIMIT)
-                if line.startswith(b"\xef\xbb\xbf") and number == 1:
-                    line = line[3:]
-                yield number, line.rstrip(b"\n").rstrip(b"\r").decode("utf-8", "replace")
+
+    def count(self) -> int:
+        """How many lines there are."""
+        if self.path is None:
+            data = self.data or b""
+            return data.count(b"\n") + (data[-1:] not in (b"", b"\n"))
+        return sum(1 for _ in self._raw_lines())
 
     def head(self, limit: int = 60) -> list[str]:
         """The first `limit` lines, for recognising what the file is."""

@@ -144,9 +144,7 @@ def _read(file: EvidenceFile, context: Context, source: Source | None) -> tuple[
             note = "empty" if file.size() == 0 else "not recognised as any kind of evidence; not used"
             return [], Coverage(file.name, None, note=note)
         found = list(source.parse(file, context))
-        last_line = 0
-        for last_line, _ in file.lines():  # noqa: B007 (the last number is the count)
-            pass
+        last_line = file.count()
     except OSError as error:
         return [], Coverage(file.name, None, note=f"could not be read: {error.strerror or error}")
     stamps = sorted((e.at for e in found if e.at is not None), key=lambda s: (s.lo, s.hi))
