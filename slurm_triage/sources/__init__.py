@@ -7,18 +7,19 @@ adding one file.
 that may add a little. The best answer of all sources wins; ties go to the source whose module comes first by name.
 
 One thing goes before all that: a file of the name that Slurm gives for the job's own output is the job's output,
-whatever it looks like. A job may print kernel lines or another daemon's log there, and they prove nothing.
+whatever it looks like. A job may print kernel lines or another daemon's log there, and they prove nothing. And where
+the caller made the files and named them, he knows what they are, whatever a job calls its output.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
-from typing import Protocol
+from typing import Any, Protocol
 
 from slurm_triage.case import Case, EvidenceFile, Manifest
 from slurm_triage.clock import Clock
@@ -31,6 +32,8 @@ TEXT_LIMIT = 1000
 
 JOB_OUTPUT = "job_log"
 """Kind of the source that reads the job's own output."""
+
+_NONE: Mapping[str, Any] = {}
 
 
 class Source(Protocol):
@@ -86,18 +89,34 @@ def recognise(file: EvidenceFile) -> Source | None:
     return best
 
 
-def parse(case: Case) -> tuple[tuple[Event, ...], tuple[Coverage, ...]]:
+Parsed = Mapping[str, tuple[Sequence[Event], Coverage]]
+"""By the file's name, its events and what was read of it."""
+
+
+def parse(
+    case: Case, kinds: Mapping[str, str] = _NONE, shared: Parsed = _NONE
+) -> tuple[tuple[Event, ...], tuple[Coverage, ...]]:
     """All events of a case, and what was read of each file. The order of files changes nothing.
 
     Where the manifest does not give the offset of local times, it is taken from a job's start that stands in the
     evidence both ways (accounting as text, and as JSON or in a hook's environment); then everything is read again.
+
+    `kinds` says what files are, by name, whatever they look like. `shared` are files of many cases, parsed already
+    (`parse_files`), as if they lay in this one.
     """
-    events, coverage = _parse(case, case.clock)
+    events, coverage = _parse(case, case.clock, kinds, shared)
     if case.clock.utc_offset is None:
         offset = _offset(events)
         if offset is not None:
-            return _parse(case, replace(case.clock, utc_offset=offset))
+            return _parse(case, replace(case.clock, utc_offset=offset), kinds, shared)
     return events, coverage
+
+
+def parse_files(case: Case, kinds: Mapping[str, str] = _NONE) -> Parsed:
+    """The files of a case, each for itself; none is taken for a job's output because another file says so."""
+    context = Context(case.clock, case.manifest)
+    files = sorted(case.files, key=lambda f: f.name)
+    return {f.name: _read(f, context, _source(kinds[f.name]) if f.name in kinds else None) for f in files}
 
 
 def _offset(events: Sequence[Event]) -> timedelta | None:
@@ -118,20 +137,22 @@ def _offset(events: Sequence[Event]) -> timedelta | None:
     return timedelta(seconds=min(found, key=abs)) if found else None
 
 
-def _parse(case: Case, clock: Clock) -> tuple[tuple[Event, ...], tuple[Coverage, ...]]:
-    context = Context(clock, case.manifest)
-    files = sorted(case.files, key=lambda f: f.name)
-    read = {file.name: _read(file, context, None) for file in files}
-    for name, namer in _own_outputs(case, read).items():
-        file = next(f for f in files if f.name == name)
-        events, entry = _read(file, context, _source(JOB_OUTPUT))
+def _parse(
+    case: Case, clock: Clock, kinds: Mapping[str, str], shared: Parsed
+) -> tuple[tuple[Event, ...], tuple[Coverage, ...]]:
+    read = {**shared, **parse_files(replace(case, clock=clock), kinds)}
+    for name, namer in _own_outputs(case, read, kinds.keys() | shared.keys()).items():
+        file = next(f for f in case.files if f.name == name)
+        events, entry = _read(file, Context(clock, case.manifest), _source(JOB_OUTPUT))
         said = f"read as the job's own output: {namer} names it so"
         read[name] = events, replace(entry, note=f"{entry.note}; {said}" if entry.note else said)
-    coverage = [entry for _, entry in read.values()]
+    found = [read[name] for name in sorted(read)]
+    coverage = [entry for _, entry in found]
     coverage += [Coverage(name, None, note="never an input") for name in case.skipped]
-    return tuple(e for found, _ in read.values() for e in found), _with_problems(coverage, case.problems)
+    return tuple(e for events, _ in found for e in events), _with_problems(coverage, case.problems)
 
 
+@cache
 def _source(kind: str) -> Source:
     return next(source for source in all_sources() if kind == source.KIND)
 
@@ -139,7 +160,8 @@ def _source(kind: str) -> Source:
 def _read(file: EvidenceFile, context: Context, source: Source | None) -> tuple[list[Event], Coverage]:
     """Events and coverage of one file; without `source`, of the kind that it looks like."""
     try:
-        source = source or recognise(file)
+        if source is None or file.size() == 0:
+            source = recognise(file)
         if source is None:
             note = "empty" if file.size() == 0 else "not recognised as any kind of evidence; not used"
             return [], Coverage(file.name, None, note=note)
@@ -163,23 +185,26 @@ def _read(file: EvidenceFile, context: Context, source: Source | None) -> tuple[
     return found, entry
 
 
-def _own_outputs(case: Case, read: Mapping[str, tuple[Sequence[Event], Coverage]]) -> dict[str, str]:
+def _own_outputs(case: Case, read: Parsed, known: Collection[str]) -> dict[str, str]:
     """Files that look like another kind of evidence, but have the name of a job's output; with the file that says so.
 
-    A file is not believed when it names itself, and what a job's output says of other files is not believed either:
-    files whose name is a daemon's or a tool's are asked first, and a file found to be an output is not asked.
+    Files whose kind is `known` are not among them. A file is not believed when it names itself, and what a job's output
+    says of other files is not believed either: files whose name is a daemon's or a tool's are asked first, and a file
+    found to be an output is not asked.
     """
+    beside = f"{case.manifest.cluster_dir}/" if case.manifest.cluster_dir else None
+    files: dict[str, list[str]] = {}
+    for name, (_, entry) in read.items():
+        if entry.kind != JOB_OUTPUT and name not in known and not (beside and name.startswith(beside)):
+            files.setdefault(name.rsplit("/", 1)[-1], []).append(name)
+    if not files:
+        return {}
     tellers = {
         name: [e for e in found if isinstance(e, (JobRecord, ControllerJob, HookEnv))]
         for name, (found, entry) in read.items()
         if entry.kind != JOB_OUTPUT
     }
     about = letters(e for events in tellers.values() for e in events)
-    beside = f"{case.manifest.cluster_dir}/" if case.manifest.cluster_dir else None
-    files: dict[str, list[str]] = {}
-    for name, (_, entry) in read.items():
-        if entry.kind != JOB_OUTPUT and not (beside and name.startswith(beside)):
-            files.setdefault(name.rsplit("/", 1)[-1], []).append(name)
     outputs: dict[str, str] = {}
     for teller in sorted(tellers, key=lambda name: (not is_daemon_name(name), name)):
         if teller in outputs or not tellers[teller]:
