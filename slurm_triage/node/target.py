@@ -1,0 +1,56 @@
+"""Where the diagnosis of a job of this node goes: a small file of this node's, from this node's own records."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from slurm_triage.node.job import Job
+
+MOST_TRIES = 6
+"""Times that a diagnosis is tried to be written, minutes apart."""
+
+
+@dataclass
+class Target:
+    """A job whose diagnosis may be written from here. `since` and `ended` are epochs.
+
+    `revision` is that of the text that was written last, 0 for none; `tries` counts those of the next one that failed,
+    `trouble` says why; `closed` when nothing will come any more but a changed verdict.
+    """
+
+    job: Job
+    since: float
+    ended: float
+    revision: int = 0
+    tries: int = 0
+    trouble: str = ""
+    closed: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return f"{self.job.job}.{self.job.start or int(self.ended)}.{self.job.node}"
+
+    @property
+    def waits(self) -> bool:
+        """Whether this node is the one to wait for the text."""
+        return self.job.batch_host and not self.closed and not self.tries
+
+    def data(self) -> bytes:
+        """The target as bytes."""
+        return json.dumps(asdict(self)).encode("ascii")
+
+
+def read(data: bytes) -> Target | None:
+    """The target in these bytes; None for what is none (a version of the agent that had other members)."""
+    try:
+        table: Any = json.loads(data)
+        about = table.pop("job")
+        for key in ("groups", "array"):
+            about[key] = tuple(about[key]) if about[key] is not None else None
+        known = {field.name for field in fields(Job)}
+        return Target(job=Job(**{key: value for key, value in about.items() if key in known}), **table)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
