@@ -33,10 +33,12 @@ SPANK_PLUGIN(slurm_triage, 1)
 enum {
     RECORD = 12288,           /* bytes of one record: identity with GROUPS groups, and three levels of counters */
     GROUPS = 256,             /* supplementary groups that are named */
+    NAME = 200,               /* bytes of the longest job name that is written, before it is encoded */
     AGAIN_NS = 100 * 1000000, /* the step's and the job's counters are read again no sooner, unless an OOM event came */
 };
 
 #define EXTERNAL_STEP 0xfffffffcu
+#define NO_ARRAY_TASK 0xfffffffeu /* NO_VAL of slurm.h */
 
 /* Step ids that are no numbers (slurm.h). */
 static const struct {
@@ -159,6 +161,31 @@ static void add_head(struct text *text, const char *what, int64_t at, const char
         text_add(text, " step=%" PRIu32, step);
 }
 
+/* " array=1001_4", for the task of an array only. */
+static void add_array(struct text *text, spank_t spank)
+{
+    uint32_t array, task;
+
+    if (spank_get_item(spank, S_JOB_ARRAY_ID, &array) == ESPANK_SUCCESS && array != 0
+        && spank_get_item(spank, S_JOB_ARRAY_TASK_ID, &task) == ESPANK_SUCCESS && task < NO_ARRAY_TASK)
+        text_add(text, " array=%" PRIu32 "_%" PRIu32, array, task);
+}
+
+/* " name=fit%201": a user's text, so all but letters, digits and ._- is percent-encoded. A name that is too long is left
+ * out: a part of it would be another name. */
+static void add_name(struct text *text, spank_t spank)
+{
+    static const char PLAIN[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    char name[NAME + 1];
+    TEXT(encoded, 3 * NAME + 1);
+
+    if (spank_getenv(spank, "SLURM_JOB_NAME", name, sizeof name) != ESPANK_SUCCESS)
+        return;
+    for (const char *at = name; *at; at++)
+        text_add(&encoded, strchr(PLAIN, *at) ? "%c" : "%%%02X", (unsigned char)*at);
+    text_add(text, " name=%s", encoded.at);
+}
+
 static void add_identity(struct text *text, spank_t spank, uint32_t step)
 {
     char boot[64];
@@ -182,6 +209,8 @@ static void add_identity(struct text *text, spank_t spank, uint32_t step)
         text_add(text, " boot=%s", boot);
     if (spank_get_item(spank, S_SLURM_VERSION, &version) == ESPANK_SUCCESS && version)
         text_add(text, " slurm=%.32s", version);
+    add_array(text, spank);
+    add_name(text, spank);
 }
 
 static void record_task(spank_t spank, const struct options *options, uint32_t job, uint32_t step, uint32_t rank,

@@ -2,9 +2,10 @@
  *
  *     driver [spool=DIR] [cgroup=DIR] [task:rank=1,status=9,...] [many:1000,status=9] [ends:100] [pause:MS] [epilog:job=7] [exit:step=0] [sign:SINCE,FILE]
  *
- * Keys of a task, of the epilog and of the exit: job step rank local status pid tasks of groups silent. `many:N` ends N tasks one
- * after the other, `ends:N` ends N jobs, and both print how many microseconds each took (median and 99th percentile). Exit status 0 unless a callback
- * returned anything but 0, or changed errno.
+ * Keys of a task, of the epilog and of the exit: job step rank local status pid tasks of groups array array_task silent; the
+ * job's name is the variable JOB_NAME. `many:N` ends N tasks one after the other, `ends:N` ends N jobs, and both print how
+ * many microseconds each took (median and 99th percentile). Exit status 0 unless a callback returned anything but 0, or
+ * changed errno.
  */
 #define _GNU_SOURCE
 #include "fake_slurm.h"
@@ -48,6 +49,10 @@ static void set(struct spank_handle *task, char *pairs)
             task->of = number;
         else if (strcmp(pair, "groups") == 0)
             task->groups = (int)number;
+        else if (strcmp(pair, "array") == 0)
+            task->array = number;
+        else if (strcmp(pair, "array_task") == 0)
+            task->array_task = number;
         else if (strcmp(pair, "silent") == 0)
             task->silent = (int)number;
     }
@@ -103,10 +108,11 @@ static int sign(char *arguments)
 
 int main(int count, char **arguments)
 {
-    struct spank_handle task = {.job = 7, .step = 0, .tasks = 1, .of = 1, .pid = 4711};
+    struct spank_handle task = {.job = 7, .tasks = 1, .of = 1, .pid = 4711, .array_task = 0xfffffffe};
     char *options[8];
     int n = 0;
 
+    task.name = getenv("JOB_NAME");
     for (int i = 1; i < count; i++) {
         char *argument = arguments[i];
         char *rest = strchr(argument, ':');

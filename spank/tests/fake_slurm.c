@@ -2,6 +2,8 @@
 
 #include <slurm/spank.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
 
 static gid_t groups[70000];
 static char version[] = "24.11.5";
@@ -34,9 +36,17 @@ spank_err_t spank_get_item(spank_t task, spank_item_t item, ...)
         break;
     case S_SLURM_VERSION: *va_arg(arguments, char **) = version; break;
     case S_SLURM_RESTART_COUNT: *va_arg(arguments, uint32_t *) = 0; break;
-    case S_JOB_ARRAY_ID: *va_arg(arguments, uint32_t *) = 0; break;
+    case S_JOB_ARRAY_ID: *va_arg(arguments, uint32_t *) = task->array; break;
+    case S_JOB_ARRAY_TASK_ID: *va_arg(arguments, uint32_t *) = task->array_task; break;
     default: answer = ESPANK_ERROR;
     }
     va_end(arguments);
     return answer;
+}
+
+spank_err_t spank_getenv(spank_t task, const char *name, char *value, int size)
+{
+    if (task->silent || !task->name || strcmp(name, "SLURM_JOB_NAME") != 0)
+        return ESPANK_ERROR;
+    return snprintf(value, (size_t)size, "%s", task->name) < size ? ESPANK_SUCCESS : ESPANK_NOSPACE;
 }

@@ -6,10 +6,11 @@
 #include <sys/types.h>
 
 struct spank_handle {
-    uint32_t job, step, rank, tasks, of;
+    uint32_t job, step, rank, tasks, of, array, array_task;
     int local, status, groups;
     pid_t pid;
-    int silent; /* answers nothing */
+    int silent;       /* answers nothing */
+    const char *name; /* SLURM_JOB_NAME of the job's environment, NULL: not set */
 };
 
 #endif

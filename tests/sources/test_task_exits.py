@@ -170,6 +170,14 @@ def test_step_info_with_the_name_of_the_cgroup(folder: str, sluid: str | None) -
     assert (found.job, found.sluid, found.tasks) == ("1004", sluid, 2)
 
 
+def test_step_info_of_an_array_with_the_name_of_the_job() -> None:
+    name = " array=1001_4 name=fit%20uid%3D0%0Atasks%3D9%20cgroup%3Ds6N1ABCDEFGH12"
+    (plain, named) = (event for line in (INFO, INFO.replace(" array=0", "") + name) for event in events(line))
+    assert isinstance(plain, StepInfo) and isinstance(named, StepInfo)
+    told = [(e.job, e.step, e.stepd, e.restart, e.tasks, e.of, e.uid, e.sluid) for e in (plain, named)]
+    assert told == [("1004", "0", 43, None, 2, 4, 1001, None)] * 2
+
+
 def test_step_info_of_the_batch_script() -> None:
     (found,) = events(BATCH)
     assert isinstance(found, StepInfo)

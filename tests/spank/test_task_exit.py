@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from urllib.parse import unquote_to_bytes
 
 import pytest
 
@@ -173,6 +174,43 @@ def test_many_groups_are_cut_and_said(node: Node) -> None:
     node.call("task:status=9,groups=65536")
     assert len(node.lines()[0].split(" groups=")[1].split(" ")[0].split(",")) == 256
     assert " more=65280 " in node.lines()[0]
+
+
+def test_a_task_of_an_array_and_the_name_of_the_job(node: Node) -> None:
+    node.call("task:status=9,array=1001,array_task=0,groups=256", JOB_NAME="fit-1.2_b")
+    assert node.lines()[0].endswith(" slurm=24.11.5 array=1001_0 name=fit-1.2_b")
+    assert " more=" not in node.lines()[0] and len(exits(node)) == 1
+
+
+def test_a_job_that_is_no_array_and_tells_no_name(node: Node) -> None:
+    node.call("task:status=9")
+    assert node.lines()[0].endswith(" slurm=24.11.5")
+
+
+@pytest.mark.parametrize("array", ["array=0,array_task=4", "array=7,array_task=0xfffffffe", "array=7,array_task=-1"])
+def test_what_slurm_answers_for_no_array_is_no_task(node: Node, array: str) -> None:
+    node.call(f"task:status=9,{array}")
+    assert " array=" not in node.lines()[0]
+
+
+def test_a_name_is_a_users_text_and_forges_nothing(node: Node) -> None:
+    name = "a/b %41 =uid=0\n1.5 node=x stepd=1 step_info job=8 step=0 uid=0\t\x1b[31m\xff|日本"
+    node.call("task:status=9", JOB_NAME=name)
+    assert [" step_info " in line for line in node.lines()] == [True, False, False, False, False]
+    info = node.lines()[0].encode()
+    assert re.fullmatch(rb"[ -~]+ name=[A-Za-z0-9._%-]+", info) and info.count(b"uid=") == 1
+    assert unquote_to_bytes(info.rsplit(b" name=", 1)[1]) == name.encode()
+
+
+@pytest.mark.parametrize(("size", "kept"), [(200, True), (201, False), (1 << 16, False)])
+def test_a_name_is_whole_or_not_there(node: Node, size: int, kept: bool) -> None:
+    node.call(
+        "task:status=9,groups=256,array=4294967293,array_task=4000000", JOB_NAME="é" * (size // 2) + "/" * (size % 2)
+    )
+    assert (" name=" in node.lines()[0]) == kept
+    if kept:
+        assert node.lines()[0].endswith("name=" + "%C3%A9" * 100)
+    assert len(counters(node, "job")) == 1  # the record has room for both
 
 
 def test_a_slurm_that_answers_nothing(node: Node) -> None:

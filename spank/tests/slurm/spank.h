@@ -5,7 +5,7 @@
 
 typedef struct spank_handle *spank_t;
 typedef int(spank_f)(spank_t spank, int ac, char *argv[]);
-typedef enum spank_err { ESPANK_SUCCESS = 0, ESPANK_ERROR = 1 } spank_err_t;
+typedef enum spank_err { ESPANK_SUCCESS = 0, ESPANK_ERROR = 1, ESPANK_NOSPACE = 6 } spank_err_t;
 typedef enum spank_item {
     S_JOB_UID,
     S_JOB_GID,
@@ -22,12 +22,14 @@ typedef enum spank_item {
     S_SLURM_VERSION,
     S_SLURM_RESTART_COUNT = 28,
     S_JOB_ARRAY_ID,
+    S_JOB_ARRAY_TASK_ID,
 } spank_item_t;
 
 extern spank_f slurm_spank_task_exit;
 extern spank_f slurm_spank_job_epilog;
 extern spank_f slurm_spank_exit;
 spank_err_t spank_get_item(spank_t spank, spank_item_t item, ...);
+spank_err_t spank_getenv(spank_t spank, const char *name, char *value, int size);
 
 #define SPANK_PLUGIN(name, version)                  \
     extern const char plugin_name[], plugin_type[];  \
