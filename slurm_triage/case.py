@@ -134,10 +134,12 @@ class Case:
 
 def _manifest(text: str) -> Manifest:
     try:
-        values = tomllib.loads(text)
+        return _manifest_of(tomllib.loads(text))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         return Manifest(problem=f"manifest.toml: not valid TOML, so nothing in it was used: {error}")
 
+
+def _manifest_of(values: Mapping[str, Any]) -> Manifest:
     def word(key: str) -> str | None:
         value = values.get(key)
         return str(value) if isinstance(value, (str, int, float)) and str(value) else None
@@ -158,9 +160,13 @@ def _clock(manifest: Manifest) -> Clock:
     return Clock(offset_of(offset) if isinstance(offset, str) else None, epochs)
 
 
-def from_files(files: Mapping[str, bytes]) -> Case:
-    """A case held in memory: name to bytes. `manifest.toml` is read as the manifest."""
-    manifest = _manifest(files["manifest.toml"].decode("utf-8", "replace")) if "manifest.toml" in files else Manifest()
+def from_files(files: Mapping[str, bytes], values: Mapping[str, Any] | None = None) -> Case:
+    """A case held in memory: name to bytes. `values` are the manifest's; without, `manifest.toml` is read as it."""
+    manifest = Manifest()
+    if values is not None:
+        manifest = _manifest_of(values)
+    elif "manifest.toml" in files:
+        manifest = _manifest(files["manifest.toml"].decode("utf-8", "replace"))
     kept = tuple(EvidenceFile(n, data=d) for n, d in sorted(files.items()) if n.rsplit("/", 1)[-1] not in NOT_EVIDENCE)
     skipped = tuple(n for n in sorted(files) if n.rsplit("/", 1)[-1] in NOT_EVIDENCE and n != "manifest.toml")
     problems = ((manifest.problem,) if manifest.problem else ()) + manifest.not_seen
