@@ -37,6 +37,10 @@ KERNEL_LOG = "kernel_log"
 """Source of the lines themselves: what the program felt needs another witness."""
 HOW = "read the node's kernel log of the job's time (dmesg -T, journalctl -k)"
 DATES = "read the kernel log with wall-clock times and their zone (dmesg --time-format iso, journalctl -k -o short-iso)"
+RING = ";slurm-triage: lost before"
+"""Of the lines that tell where the ring begins: all before it is lost, however late it stands."""
+LOST = "kernel messages of that time were overwritten before they were read"
+ELSEWHERE = "read what the node's log daemon kept of that time (journalctl -k, /var/log/kern.log)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +163,8 @@ class Kernel:
         """A line about a GPU, memory, bus, disk or network file system fell into the job's time on its nodes.
 
         Such a line need not be the job's end, but while it stands there an error of the program is not proven to be
-        its own; unknown where such a line cannot be dated. No line is False, also when no kernel log was read: nothing
-        then speaks against the program's word.
+        its own; unknown where such a line cannot be dated, and where lines of the time shortly before the end are known
+        to be lost. No line is False, also when no kernel log was read: nothing then speaks against the program's word.
         """
         says = "the kernel reports trouble of a device or file system inside the job's time"
         lines = self.of(*TROUBLE)
@@ -169,7 +173,27 @@ class Kernel:
             return true(says, found[:3])
         if lines:
             return unknown(says, "such lines were seen, but not whether they fall into the job's time", DATES)
+        if self.lost(CLOSE):
+            return unknown(says, f"no such line is left; {LOST}", ELSEWHERE)
         return false(says, "no such line was seen")
+
+    def lost(self, before_end: float = float("inf")) -> tuple[Sign, ...]:
+        """Lines that say that kernel messages of the job's time on its nodes were lost; at most so many seconds before
+        its end, where its end is known."""
+        window = self._window()
+
+        def reaches(sign: Sign) -> bool:
+            at = sign.at
+            if at is None or window is None or at.zoned != window[0].zoned or at.zoned != window[1].zoned:
+                return True
+            start, end = window
+            if at.hi < max(start.lo, end.lo - before_end) - SLACK:
+                return False
+            return at.lo <= end.hi + SLACK or RING in sign.cite.text
+
+        lines = self.log.of("kernel_lines_lost")
+        mine = (s for s in lines if not (self._nodes and s.node and short(s.node) not in self._nodes))
+        return tuple(s for s in mine if s.voice is Voice.KERNEL and reaches(s))
 
     def seen(self, says: str, witnesses: Iterable[Witness], how: str = HOW) -> Fact:
         """Whether there is any such line."""

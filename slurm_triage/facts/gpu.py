@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 
-from slurm_triage.facts._kernel import HOW, Kernel, Witness
+from slurm_triage.facts._kernel import ELSEWHERE, HOW, LOST, Kernel, Witness
 from slurm_triage.facts._logic import any_of, false, true, unknown
 from slurm_triage.facts._place import short
 from slurm_triage.facts.exits import Exits
@@ -145,7 +145,7 @@ class Gpu:
     def apart_from(self, says: str, *numbers: int) -> Fact:
         """The driver printed one of these Xids too, of a GPU of the job: the one in question follows it.
 
-        Unknown where that line may be another GPU's, or does not surely stand close to the job's end.
+        Unknown where that line may be another GPU's, or does not surely stand close to the job's end, or may be lost.
         """
         found = self.xids(*numbers)
         counted = self.kernel.near(found, self.felt)
@@ -153,6 +153,8 @@ class Gpu:
             return true(says, [w.sign for w in counted[:2]])
         if any(w.ours is not False for w in found):
             return unknown(says, "it is not known to be about this job's GPU and end", HOW)
+        if self.kernel.lost():
+            return unknown(says, f"no such Xid is left; {LOST}", ELSEWHERE)
         return false(says, "no such Xid of the job's GPU was seen")
 
     # ------------------------------------------------------------------------------------------ NVLink and fabric
