@@ -39,8 +39,8 @@ def add_actions(parser: argparse.ArgumentParser) -> None:
         parents=[common],
         help="collect, hand over, write diagnoses, and end",
         description="Take what the witnesses of this host left in the spool, collect what this host knows of these "
-        "jobs, hand it to the service, write the diagnoses beside the jobs' output, and end. What cannot be done now is done "
-        "the next time. Exit status: 0 it was done or kept, 2 the settings or the state cannot be used.",
+        "jobs, hand it to the service, write the diagnoses beside their output, and end. What cannot be done now is "
+        "done the next time. Exit status: 0 it was done or kept, 2 the settings or the state cannot be used.",
     )
     run_.add_argument("--watch", action="store_true", help="stay and look again, for hosts without systemd")
     status = actions.add_parser(

@@ -39,12 +39,14 @@ class Gatherer:
     ) -> None:
         self.settings, self.outbox, self.targets = settings, outbox, targets
         self.collectors, self.log, self.clock = collectors, log, clock
+        self._round = 0.0
 
     def gather(self, spool: Spool) -> tuple[int, bool]:
         """(jobs that were handled, whether some have to wait a little). Raises `SpoolError`, and `OSError` of a drawer.
 
         A record leaves the spool when what is made of it lies in the outbox.
         """
+        self._round = self.clock()
         spool.recover(ABANDONED)
         spool.trim()
         handled, young = 0, False
@@ -96,7 +98,7 @@ class Gatherer:
         now = self.clock()
         found = [_of_records(attempt)]
         if role == "node":
-            budget = Budget(now=now)
+            budget = Budget(now=self._round, state=self.settings.state)
             found += [self._collected(name, job, budget) for name in self.collectors]
         target = Target(job, now, ended)
         self.outbox.put(target.name, evidence(job, role, found, ended, now))

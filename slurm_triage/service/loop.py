@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from slurm_triage.log import Log
 from slurm_triage.service import ledger as books
 from slurm_triage.service.ask import Asker
 from slurm_triage.service.config import Settings
-from slurm_triage.log import Log
 from slurm_triage.service.metrics import metrics
 from slurm_triage.service.notify import notify
 from slurm_triage.service.sweep import Stopped, Sweeper, SweepError

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from slurm_triage.engine import Study
 from slurm_triage.history.database import HistoryError, is_about_the_document
 from slurm_triage.history.store import History
+from slurm_triage.log import Log
 from slurm_triage.model import Event, Setting, Strength
 from slurm_triage.recording import record
 from slurm_triage.service import judge
 from slurm_triage.service.ask import AT_ONCE, Asker, AskError, JobName
 from slurm_triage.service.config import Settings
 from slurm_triage.service.ledger import Ledger, Said, Waiting
-from slurm_triage.log import Log
 from slurm_triage.sources.scontrol_config import seconds
 
 KILL_WAIT, UNKILLABLE = 30.0, 60.0

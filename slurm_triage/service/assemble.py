@@ -1,0 +1,130 @@
+"""The evidence of one job, from accounting and from what its nodes sent: which of it belongs to which attempt.
+
+A node is believed about the jobs that accounting says it had, and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from slurm_triage.nodeset import expand
+from slurm_triage.service.glance import Glance
+from slurm_triage.service.intake import Told
+from slurm_triage.spool_evidence import names
+
+RECORDS = ("env.", "tasks.")
+"""How the names of records begin: several of a kind may come from one node, while of other files the last one counts."""
+OFF = 1.0
+"""Seconds by which a node's clock may be off before its times are shifted."""
+CONTROLLER = "controller"
+
+
+@dataclass
+class Assembled:
+    """Files and manifest of a case. `heard` has the nodes that spoke of the last attempt, `last` when (epoch).
+
+    `foreign` are sentences about what was left out because its sender has no say in the job.
+    """
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    manifest: dict[str, Any] = field(default_factory=dict)
+    not_seen: list[str] = field(default_factory=list)
+    heard: set[str] = field(default_factory=set)
+    last: float = 0.0
+    foreign: list[str] = field(default_factory=list)
+
+
+def assemble(glance: Glance, told: Iterable[Told]) -> Assembled:
+    """What the nodes of a job sent, under the names of an evidence folder."""
+    found = Assembled()
+    several = len(glance.attempts) > 1
+    for case in sorted(told, key=lambda one: one.received):
+        index = glance.attempt_of(case.start, case.ended)
+        why = _foreign(glance, case, index)
+        if why:
+            found.foreign.append(why)
+            continue
+        assert index is not None
+        number = index + 1 if several else None
+        renamed = _add(found.files, case, number)
+        _merge(found.manifest, _shifted(case), renamed)
+        found.not_seen += [text for text in case.not_seen if text not in found.not_seen]
+        if index == len(glance.attempts) - 1:
+            if case.role != CONTROLLER:
+                found.heard.add(case.node)
+            found.last = max(found.last, case.ended)
+    if found.files:
+        found.not_seen += _silent(glance, found)
+    return found
+
+
+def _foreign(glance: Glance, case: Told, index: int | None) -> str:
+    """Why a case is not evidence of the job; empty if it is."""
+    if index is None:
+        return f"{case.node} speaks of an attempt that accounting does not have"
+    attempt = glance.attempts[index]
+    if attempt.uid is not None and case.uid >= 0 and case.uid != attempt.uid:
+        return f"{case.node} speaks of a job of uid {case.uid}, accounting of uid {attempt.uid}"
+    if case.role != CONTROLLER and case.node not in (expand(attempt.nodes) or ()):
+        return f"{case.node} speaks of a job that it did not have"
+    return ""
+
+
+def _add(files: dict[str, bytes], case: Told, number: int | None) -> dict[str, str]:
+    """Puts the files of a case to the others; returns the new names by the old."""
+    renamed: dict[str, str] = {}
+    for name, data in case.files.items():
+        wanted = name if number is None else _of_attempt(name, number)
+        if name.startswith(RECORDS):
+            if data in files.values():
+                continue
+            wanted = next(free for free in names(wanted) if free not in files)
+        elif name.startswith("job.") and wanted in files and len(files[wanted]) >= len(data):
+            continue  # several nodes can read one output file
+        files[wanted] = data
+        renamed[name] = wanted
+    return renamed
+
+
+def _of_attempt(name: str, number: int) -> str:
+    stem, dot, rest = name.partition(".")
+    return f"{stem}.attempt{number}{dot}{rest}"
+
+
+def _shifted(case: Told) -> Mapping[str, Any]:
+    """The manifest of a case, with the epoch of kernel time 0 by the service's clock."""
+    boot = case.manifest.get("boot_epoch")
+    if not isinstance(boot, dict) or abs(case.offset) <= OFF:
+        return case.manifest
+    moved = {node: at + case.offset for node, at in boot.items() if isinstance(at, (int, float))}
+    return {**case.manifest, "boot_epoch": moved}
+
+
+def _merge(into: dict[str, Any], more: Mapping[str, Any], renamed: Mapping[str, str]) -> None:
+    for key, value in more.items():
+        if key == "line_ranges" and isinstance(value, dict):
+            kept = {renamed[name]: ranges for name, ranges in value.items() if name in renamed}
+            into.setdefault(key, {}).update(kept)
+        elif isinstance(value, dict) and isinstance(into.get(key), dict):
+            into[key].update(value)
+        else:
+            into[key] = value
+
+
+def _silent(glance: Glance, found: Assembled) -> list[str]:
+    """A sentence about the nodes of the last attempt that sent nothing."""
+    if not glance.attempts:
+        return []
+    silent = [node for node in expand(glance.attempts[-1].nodes) or () if node not in found.heard]
+    if not silent:
+        return []
+    some = ", ".join(silent[:3]) + (f" and {len(silent) - 3} more" if len(silent) > 3 else "")
+    return [f"kernel log: {some} sent nothing: nothing went wrong there that its witnesses saw, or it could not"]
+
+
+def everybody_spoke(glance: Glance, found: Assembled) -> bool:
+    """Whether every node of the last attempt sent its evidence."""
+    nodes: Sequence[str] = tuple(expand(glance.attempts[-1].nodes) or ()) if glance.attempts else ()
+    return bool(nodes) and all(node in found.heard for node in nodes)

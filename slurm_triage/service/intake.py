@@ -1,0 +1,240 @@
+"""What nodes have sent, on disk until its jobs are forgotten: idempotent, bounded, and shared by two threads.
+
+The listener puts evidence in, the rounds take it out. A case that is sent again is the same case.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slurm_triage.transport.message import Malformed, Message, pack, unpack
+
+FILE = "intake.sqlite"
+MOST_CASES = 200_000
+MOST_BYTES = 4 * 1024**3
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS told (
+    id INTEGER PRIMARY KEY,
+    job TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    received REAL NOT NULL,
+    size INTEGER NOT NULL,
+    packed BLOB NOT NULL,
+    UNIQUE (job, digest)
+);
+CREATE INDEX IF NOT EXISTS told_by_time ON told (received);
+CREATE TABLE IF NOT EXISTS job (
+    job TEXT PRIMARY KEY,
+    array TEXT,
+    first REAL NOT NULL,
+    last REAL NOT NULL,
+    news INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS job_by_news ON job (news, last);
+"""
+
+
+class IntakeError(Exception):
+    """Evidence cannot be kept or read; the message says why. What was sent was not taken."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one host said of one attempt of a job.
+
+    `start` is the attempt's as its hooks had it, None if they had none; `ended` the epoch of the last record, by the
+    service's clock; `offset` the seconds by which the sender's clock was behind it.
+    """
+
+    job: str
+    start: int | None
+    node: str
+    role: str
+    uid: int
+    array: tuple[str, str] | None
+    ended: float
+    offset: float
+    received: float
+    manifest: Mapping[str, Any]
+    not_seen: tuple[str, ...]
+    files: Mapping[str, bytes]
+
+
+class Intake:
+    """The store in a folder. Each thread has a connection of its own. Raises `IntakeError`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE
+        self._mine = threading.local()
+        self.dropped = 0
+        with self._trouble():
+            self._db().executescript(_SCHEMA)
+
+    def _db(self) -> sqlite3.Connection:
+        db: sqlite3.Connection | None = getattr(self._mine, "db", None)
+        if db is None:
+            db = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = FULL")
+            self._mine.db = db
+        return db
+
+    def _trouble(self) -> _Trouble:
+        return _Trouble(self.path)
+
+    # -------------------------------------------------------------------------------------------- putting in
+
+    def put(self, cases: Sequence[Told], now: float) -> None:
+        """Keeps these cases, all in one transaction, which is on disk afterwards. Raises `IntakeError`."""
+        rows = []
+        for told in cases:
+            packed = pack(Message("told", _head(told), told.files))
+            rows.append((told.job, _digest(told), now, len(packed), packed))
+        with self._trouble():
+            db = self._db()
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                for told, row in zip(cases, rows, strict=True):
+                    news = db.execute(
+                        "INSERT INTO told (job, digest, received, size, packed) VALUES (?, ?, ?, ?, ?) "
+                        "ON CONFLICT DO NOTHING",
+                        row,
+                    ).rowcount
+                    if news > 0:
+                        array = "_".join(told.array) if told.array else None
+                        db.execute(
+                            "INSERT INTO job (job, array, first, last, news) VALUES (?, ?, ?, ?, 1) "
+                            "ON CONFLICT (job) DO UPDATE SET last = excluded.last, news = news + 1, "
+                            "array = coalesce(job.array, excluded.array)",
+                            (told.job, array, now, now),
+                        )
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+    # -------------------------------------------------------------------------------------------- taking out
+
+    def news(self, until: float) -> list[tuple[str, str, float]]:
+        """(raw id, id that Slurm shows, epoch of the first case) of jobs with evidence that no round has used.
+
+        Of those only whose last evidence came before `until`; the ones that wait longest first.
+        """
+        with self._trouble():
+            rows = self._db().execute(
+                "SELECT job, array, first FROM job WHERE news > 0 AND last <= ? ORDER BY first", (until,)
+            )
+            return [(str(job), str(array or job), float(first)) for job, array, first in rows]
+
+    def of(self, jobs: Iterable[str]) -> dict[str, list[Told]]:
+        """What was sent of these jobs. A case that cannot be read is left out."""
+        found: dict[str, list[Told]] = {}
+        with self._trouble():
+            db = self._db()
+            for job in jobs:
+                for received, packed in db.execute(
+                    "SELECT received, packed FROM told WHERE job = ? ORDER BY id", (job,)
+                ):
+                    try:
+                        found.setdefault(job, []).append(_told(unpack(packed), received))
+                    except (Malformed, ValueError):
+                        self.dropped += 1
+        return found
+
+    def used(self, cases: Iterable[tuple[str, int]]) -> None:
+        """So many cases (number that was seen) of each job were used by a round: no news any more, unless more came."""
+        with self._trouble():
+            db = self._db()
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                for job, seen in cases:
+                    db.execute(
+                        "UPDATE job SET news = 0 WHERE job = ? AND (SELECT count(*) FROM told WHERE job = ?) <= ?",
+                        (job, job, seen),
+                    )
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+    def forget(self, before: float) -> int:
+        """Takes away what came before an epoch, then the oldest of what is too much; says how many unused that lost."""
+        with self._trouble():
+            db = self._db()
+            count, size = db.execute("SELECT count(*), coalesce(sum(size), 0) FROM told").fetchone()
+            if count > MOST_CASES or size > MOST_BYTES:
+                share = max(1 - MOST_CASES / max(count, 1), 1 - MOST_BYTES / max(size, 1)) + 0.05
+                row = db.execute(
+                    "SELECT received FROM told ORDER BY received LIMIT 1 OFFSET ?", (int(count * share),)
+                ).fetchone()
+                before = max(before, row[0] if row else before)
+            lost = db.execute("SELECT count(*) FROM job WHERE news > 0 AND last < ?", (before,)).fetchone()[0]
+            db.execute("BEGIN IMMEDIATE")
+            db.execute("DELETE FROM told WHERE received < ?", (before,))
+            db.execute("DELETE FROM job WHERE last < ?", (before,))
+            db.execute("COMMIT")
+            self.dropped += lost
+            return int(lost)
+
+    def waiting(self) -> int:
+        """How many jobs have evidence that no round has used."""
+        with self._trouble():
+            return int(self._db().execute("SELECT count(*) FROM job WHERE news > 0").fetchone()[0])
+
+
+class _Trouble:
+    """Makes what SQLite and the system say a sentence."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (sqlite3.Error, OSError)):
+            raise IntakeError(f"{self.path}: {error}") from error
+
+
+def _head(told: Told) -> dict[str, Any]:
+    return {
+        "job": told.job,
+        "start": told.start,
+        "node": told.node,
+        "role": told.role,
+        "uid": told.uid,
+        "array": told.array,
+        "ended": told.ended,
+        "offset": told.offset,
+        "manifest": dict(told.manifest),
+        "not_seen": list(told.not_seen),
+    }
+
+
+def _told(message: Message, received: float) -> Told:
+    head = message.head
+    try:
+        array = tuple(head["array"]) if head["array"] else None
+        return Told(
+            job=head["job"], start=head["start"], node=head["node"], role=head["role"], uid=head["uid"],
+            array=array, ended=head["ended"], offset=head["offset"], received=received,
+            manifest=head["manifest"], not_seen=tuple(head["not_seen"]), files=message.files,
+        )  # fmt: skip
+    except (KeyError, TypeError) as error:
+        raise ValueError("no case") from error
+
+
+def _digest(told: Told) -> str:
+    """Of what was said, without when: what is sent again is the same."""
+    sums = {name: hashlib.sha256(data).hexdigest() for name, data in told.files.items()}
+    said = [told.job, told.start, told.node, told.role, sorted(sums.items())]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
