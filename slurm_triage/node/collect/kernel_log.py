@@ -145,7 +145,7 @@ def _records(handle: int) -> Iterator[Record]:
         if not raw:
             return
         line = raw.split(b"\n", 1)[0]
-        parts = line[:80].split(b",", 3)
+        parts = line[:48].split(b",", 3)
         if len(parts) == 4 and parts[1].isdigit() and parts[2].isdigit():
             yield int(parts[1]), int(parts[2]), line
 
