@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from slurm_triage.filename_pattern import fill
 from slurm_triage.live import _submit_line
 from slurm_triage.live._command import clean
 from slurm_triage.model import ControllerJob, Event, JobRecord, StepRecord
 from slurm_triage.nodeset import expand
-from slurm_triage.sources._outputs import fill
 
 READ_LIMIT = 64 * 1024 * 1024
 """Most bytes that are read of one file: its end, from the start of a line."""

@@ -1,25 +1,19 @@
 """Which files are the job's own output: the paths that Slurm knows, with the patterns of sbatch filled in.
 
 Accounting (`StdOut`, `StdErr`, 24.11 and newer), the hooks (`SLURM_JOB_STDOUT`, `SLURM_JOB_STDERR`) and slurmctld up
-to 22.05 hold the pattern as the user wrote it; slurmctld of later versions holds the path. Source of the letters:
-sbatch(1) and srun(1), "filename pattern".
+to 22.05 hold the pattern as the user wrote it; slurmctld of later versions holds the path.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 
+from slurm_triage.filename_pattern import MOST_TEXTS, PATTERN, fill_all, padded
 from slurm_triage.model import ControllerJob, Event, HookEnv, JobRecord
 from slurm_triage.nodeset import expand
 
 NOWHERE = frozenset({"", "(null)", "none", "null"})
-MOST_NAMES = 64
-"""Most names that one path is taken to stand for (`%N` has one for each node)."""
-MOST_LETTERS = 32
-"""A path with more patterns than that is not filled in."""
-
-_PATTERN = re.compile(r"%(?:%|(\d{0,2})([A-Za-z]))")
 _COUNTED = frozenset("tnsb")
 """Letters that stand for a number that differs from file to file of one job: task, node, step, task modulo 10."""
 
@@ -87,7 +81,7 @@ def letters(events: Iterable[Event]) -> dict[str, dict[str, set[str]]]:
         mine = found.setdefault(raw, {"j": {raw}, "J": {raw}})
         for letter, value in said.items():
             if value and value not in NOWHERE:
-                names = (expand(value) or ())[:MOST_NAMES] if letter == "N" else (value,)
+                names = (expand(value) or ())[:MOST_TEXTS] if letter == "N" else (value,)
                 mine.setdefault(letter, set()).update(n.partition(".")[0] if letter == "N" else n for n in names)
     for raw, mine in found.items():
         mine.setdefault("A", {raw})  # of a job that is no array, %A is its id
@@ -105,50 +99,18 @@ def _paths(event: Event) -> list[str]:
     return [path for path in found if path and path.lower() not in NOWHERE and not path.startswith("/dev/")]
 
 
-def fill(pattern: str, names: Mapping[str, str]) -> str | None:
-    """The path that a filename pattern stands for, `names` giving each letter; None if it has a letter without name."""
-    found = _filled(pattern, lambda letter, width: [_padded(names[letter], width)] if letter in names else [])
-    return found[0] if found else None
-
-
 def _names(path: str, about: Letters) -> list[str | re.Pattern[str]]:
     """The base names that a path can stand for; none if a letter's value is not known."""
 
     def values(letter: str, width: int) -> list[str]:
-        return [_padded(value, width) for value in sorted(about.get(letter, ()))]
+        return [padded(letter, value, width) for value in sorted(about.get(letter, ()))]
 
     def shapes(letter: str, width: int) -> list[str]:
         return [r"\d{1,10}"] if letter in _COUNTED else [re.escape(value) for value in values(letter, width)]
 
-    if "\\" in path or not any(match[2] in _COUNTED for match in _PATTERN.finditer(path)):
-        return [base for text in _filled(path, values) if (base := _base(text))]
-    return [re.compile(_base(text)) for text in _filled(path, shapes, re.escape)]
-
-
-def _filled(
-    path: str, said: Callable[[str, int], Sequence[str]], plain: Callable[[str], str] = lambda text: text
-) -> list[str]:
-    """The path with all that `said` gives for a letter and a width (0 = none), at most `MOST_NAMES` of them.
-
-    `plain` is applied to the text between the letters. Nothing if a letter has no value, or of too many letters.
-    """
-    if "\\" in path:  # sbatch: a backslash turns patterns off
-        return [plain(path.replace("\\", ""))]
-    matches = list(_PATTERN.finditer(path))
-    if len(matches) > MOST_LETTERS:
-        return []
-    found, end = [""], 0
-    for match in matches:
-        before = plain(path[end : match.start()])
-        end = match.end()
-        values = [plain("%")] if match[2] is None else said(match[2], int(match[1] or 0))
-        found = [text + before + value for text in found for value in values][:MOST_NAMES]
-    return [text + plain(path[end:]) for text in found]
-
-
-def _padded(value: str, width: int) -> str:
-    """A number with leading zeros up to the width, at most 10 characters; sbatch pads nothing else."""
-    return value.zfill(min(width, 10)) if value.isdigit() else value
+    if "\\" in path or not any(match["letter"] in _COUNTED for match in PATTERN.finditer(path)):
+        return [base for text in fill_all(path, values) if (base := _base(text))]
+    return [re.compile(_base(text)) for text in fill_all(path, shapes, re.escape)]
 
 
 def _base(path: str) -> str:

@@ -11,11 +11,9 @@ import pytest
 from slurm_triage import case, sources
 from slurm_triage.live import _submit_line, job_output
 from slurm_triage.live.job_output import Output, outputs, read
-from slurm_triage.sources._outputs import fill
 
 MINE = os.getuid()
 DEFAULT = "sbatch's default name; the job may write elsewhere"
-NAMES = {"j": "1003", "A": "1001", "a": "4", "b": "4", "u": "user1", "x": "prep", "N": "c1", "n": "0", "t": "0"}
 
 
 def found(table: str) -> list[Output]:
@@ -25,26 +23,6 @@ def found(table: str) -> list[Output]:
 
 def at(path: Path, uid: int | None = MINE) -> Output:
     return Output("1", "out", str(path), uid)
-
-
-@pytest.mark.parametrize(
-    ("pattern", "path"),
-    [
-        ("/s/%j.out", "/s/1003.out"),
-        ("/s/%x-%j.out", "/s/prep-1003.out"),
-        ("slurm-%A_%a.out", "slurm-1001_4.out"),
-        ("/s/%8j", "/s/00001003"),
-        ("/s/%3a", "/s/004"),
-        ("/s/%N/%u", "/s/c1/user1"),
-        ("/s/100%%", "/s/100%"),
-        ("/s/100%", "/s/100%"),
-        ("/s/\\%j", "/s/%j"),
-        ("/s/%s", None),
-        ("/s/%q", None),
-    ],
-)
-def test_filename_patterns(pattern: str, path: str | None) -> None:
-    assert fill(pattern, NAMES) == path
 
 
 def test_where_the_output_is() -> None:
