@@ -15,7 +15,20 @@ from slurm_triage.service.intake import Told
 from slurm_triage.spool_evidence import names
 
 RECORDS = ("env.", "tasks.")
-"""How the names of records begin: several of a kind may come from one node, while of other files the last one counts."""
+"""How the names of records begin. Several of a kind may come from one node; of other files the last one counts."""
+KINDS = {
+    "env.": "hook_env",
+    "tasks.": "task_exits",
+    "kmsg.": "kernel_log",
+    "slurmd.": "slurmd_log",
+    "job.": "job_log",
+    "node.": "node_facts",
+    "counters.": "error_counters",
+    "gpu.": "gpu",
+    "file_systems.": "file_systems",
+}
+"""What nodes may send, by the beginning of the name: the kind of source that reads it (slurm_triage.sources), whatever
+stands in it. Accounting is not among it: that is asked, not told."""
 OFF = 1.0
 """Seconds by which a node's clock may be off before its times are shifted."""
 CONTROLLER = "controller"

@@ -1,0 +1,283 @@
+"""What users are to read, until a node has written it: by attempt of a job, with a revision when the verdict changes.
+
+The batch host of a job gets the text at once; another node of the job after a while, if nobody has written it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from slurm_triage.nodeset import expand
+
+FILE = "texts.sqlite"
+TEXT, NONE = "text", "none"
+OTHERS_AFTER = 120.0
+"""Seconds after which a node that is not the batch host may write a text that nobody has written."""
+CONTROLLER_AFTER = 300.0
+"""The same for the controller's host."""
+AGAIN_AFTER = 60.0
+"""Seconds for which a text that was handed out is taken to be on its way."""
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS text (
+    job TEXT NOT NULL,
+    start REAL NOT NULL,
+    array TEXT NOT NULL,
+    nodes TEXT NOT NULL,
+    state TEXT NOT NULL,
+    why TEXT NOT NULL,
+    verdict TEXT NOT NULL,
+    name TEXT NOT NULL,
+    section TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    at REAL NOT NULL,
+    handed_at REAL NOT NULL DEFAULT 0,
+    handed_to TEXT NOT NULL DEFAULT '',
+    done INTEGER NOT NULL DEFAULT 0,
+    path TEXT NOT NULL DEFAULT '',
+    outcome TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (job, start)
+);
+CREATE INDEX IF NOT EXISTS text_by_array ON text (array, state);
+CREATE INDEX IF NOT EXISTS text_by_time ON text (at);
+"""
+
+
+class TextsError(Exception):
+    """Texts cannot be kept or read; the message says why."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """What is said of one attempt: a text, or that there is none and why. `start` is an epoch, 0 if it never started.
+
+    `verdict` is what makes it another revision when it changes; `name` the file's; `section` its members by name.
+    `array` is the array's id, empty for other jobs. `nodes` is the folded list of those that may write it.
+    """
+
+    job: str
+    start: float
+    nodes: str
+    verdict: str
+    name: str = ""
+    section: Mapping[str, str] = field(default_factory=dict)
+    array: str = ""
+    state: str = TEXT
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A target of an agent: `ended` is the epoch of its last record; `node` is empty on the controller's host."""
+
+    job: str
+    start: float | None
+    ended: float
+    node: str
+    batch_host: bool
+    revision: int
+
+
+class Texts:
+    """The store in a folder. Each thread has a connection of its own. Raises `TextsError`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE
+        self._mine = threading.local()
+        with self._db() as db:
+            db.executescript(_SCHEMA)
+
+    @contextmanager
+    def _db(self) -> Iterator[sqlite3.Connection]:
+        try:
+            db: sqlite3.Connection | None = getattr(self._mine, "db", None)
+            if db is None:
+                db = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
+                db.row_factory = sqlite3.Row
+                db.execute("PRAGMA journal_mode = WAL")
+                db.execute("PRAGMA synchronous = FULL")
+                self._mine.db = db
+            yield db
+        except (sqlite3.Error, OSError) as error:
+            raise TextsError(f"{self.path}: {error}") from error
+
+    @contextmanager
+    def _change(self) -> Iterator[sqlite3.Connection]:
+        with self._db() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+    # -------------------------------------------------------------------------------------------- publishing
+
+    def publish(self, texts: Iterable[Text], now: float) -> int:
+        """Keeps what is said of these attempts; says how many are new or changed their verdict."""
+        news = 0
+        with self._change() as db:
+            for text in texts:
+                row = db.execute(
+                    "SELECT state, verdict FROM text WHERE job = ? AND start = ?", (text.job, text.start)
+                ).fetchone()
+                if row is not None and (row["state"], row["verdict"]) == (text.state, text.verdict):
+                    continue
+                news += 1
+                values = (
+                    text.array, text.nodes, text.state, text.why, text.verdict, text.name,
+                    json.dumps(dict(text.section)), now,
+                )  # fmt: skip
+                if row is None:
+                    db.execute(
+                        "INSERT INTO text (array, nodes, state, why, verdict, name, section, at, revision, job, start) "
+                        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?)",
+                        (*values, text.job, text.start),
+                    )
+                else:
+                    db.execute(
+                        "UPDATE text SET array = ?, nodes = ?, state = ?, why = ?, verdict = ?, name = ?, section = ?, "
+                        "at = ?, revision = revision + 1, handed_at = 0, handed_to = '' WHERE job = ? AND start = ?",
+                        (*values, text.job, text.start),
+                    )
+        return news
+
+    def of_array(self, array: str) -> tuple[int, int]:
+        """(attempts of an array's tasks that have a text, those that have none)."""
+        with self._db() as db:
+            counted = {
+                str(state): int(number)
+                for state, number in db.execute(
+                    "SELECT state, count(*) FROM text WHERE array = ? AND job <> ? GROUP BY state",
+                    (array, _group(array)),
+                )
+            }
+        return counted.get(TEXT, 0), counted.get(NONE, 0)
+
+    # -------------------------------------------------------------------------------------------- handing out
+
+    def answer(self, asked: Sequence[Asked], now: float) -> list[dict[str, Any]]:
+        """What to say of these targets, by `index`: `text` with all that it takes, `none`, or `forget`.
+
+        Of a target of which nothing can be said yet there is no item.
+        """
+        said = []
+        with self._change() as db:
+            for index, one in enumerate(asked):
+                item = self._item(db, one, now)
+                if item is not None:
+                    said.append({"index": index, **item})
+        return said
+
+    def _item(self, db: sqlite3.Connection, asked: Asked, now: float) -> dict[str, Any] | None:
+        row = _row_of(db, asked)
+        if row is None or not _may(row["nodes"], asked.node):
+            return None
+        if row["state"] == NONE:
+            return self._of_group(db, row, asked, now) or {"state": "none", "why": row["why"]}
+        if asked.revision >= row["revision"]:
+            return None
+        if row["done"] >= row["revision"] and not asked.batch_host:
+            return {"state": "forget"}
+        return self._handed(db, row, asked, now)
+
+    def _of_group(self, db: sqlite3.Connection, row: sqlite3.Row, asked: Asked, now: float) -> dict[str, Any] | None:
+        """The one text of an array, if this is a task of it that has none, and nobody has written the newest."""
+        if not row["array"]:
+            return None
+        group = db.execute("SELECT * FROM text WHERE job = ? AND start = 0", (_group(row["array"]),)).fetchone()
+        if group is None or group["done"] >= group["revision"] or now - group["handed_at"] < AGAIN_AFTER:
+            return None
+        return self._give(db, group, asked, now)
+
+    def _handed(self, db: sqlite3.Connection, row: sqlite3.Row, asked: Asked, now: float) -> dict[str, Any] | None:
+        if not asked.batch_host:
+            patience = OTHERS_AFTER if asked.node else CONTROLLER_AFTER
+            if now - row["at"] < patience or now - row["handed_at"] < AGAIN_AFTER:
+                return None
+        return self._give(db, row, asked, now)
+
+    def _give(self, db: sqlite3.Connection, row: sqlite3.Row, asked: Asked, now: float) -> dict[str, Any]:
+        db.execute(
+            "UPDATE text SET handed_at = ?, handed_to = ? WHERE job = ? AND start = ?",
+            (now, asked.node, row["job"], row["start"]),
+        )
+        section = json.loads(row["section"])
+        return {"state": "text", "revision": row["revision"], "name": row["name"], "section": section}
+
+    def done(self, news: Iterable[Mapping[str, Any]]) -> list[tuple[str, bool, str]]:
+        """What nodes say that came of texts; returns (job, written, path or reason) of those that were known."""
+        told = []
+        with self._change() as db:
+            for one in news:
+                try:
+                    asked = Asked(
+                        str(one["job"]), one["start"], float(one["ended"]), str(one["node"]), False,
+                        int(one["revision"]),
+                    )  # fmt: skip
+                    written, path, why = bool(one["written"]), str(one["path"])[:1000], str(one["why"])[:300]
+                    last = bool(one["last"])
+                except (KeyError, TypeError, ValueError):
+                    continue
+                row = _row_of(db, asked)
+                if row is None or not _may(row["nodes"], asked.node):
+                    continue
+                if row["state"] == NONE and row["array"]:
+                    row = db.execute(
+                        "SELECT * FROM text WHERE job = ? AND start = 0", (_group(row["array"]),)
+                    ).fetchone()
+                    if row is None:
+                        continue
+                if written or last:
+                    db.execute(
+                        "UPDATE text SET done = max(done, ?), path = ?, outcome = ? WHERE job = ? AND start = ?",
+                        (asked.revision if written else 0, path, why, row["job"], row["start"]),
+                    )
+                told.append((asked.job, written, path if written else why))
+        return told
+
+    def forget(self, before: float) -> None:
+        """Takes away what was said before an epoch."""
+        with self._change() as db:
+            db.execute("DELETE FROM text WHERE at < ?", (before,))
+
+    def counts(self) -> dict[str, int]:
+        """How many texts there are: `written`, `waiting`, `failed`, `none`."""
+        with self._db() as db:
+            row = db.execute(
+                "SELECT sum(state = 'text' AND done >= revision), "
+                "sum(state = 'text' AND done < revision AND outcome = ''), "
+                "sum(state = 'text' AND done < revision AND outcome <> ''), sum(state = 'none') FROM text"
+            ).fetchone()
+        return {name: int(row[i] or 0) for i, name in enumerate(("written", "waiting", "failed", "none"))}
+
+
+def group_key(array: str) -> str:
+    """The `job` under which the one text of an array is kept: no raw id looks like it."""
+    return _group(array)
+
+
+def _group(array: str) -> str:
+    return f"array:{array}"
+
+
+def _may(nodes: str, node: str) -> bool:
+    """Whether this node may write: one of the job's, or the controller's host."""
+    return not node or node in (expand(nodes) or ())
+
+
+def _row_of(db: sqlite3.Connection, asked: Asked) -> sqlite3.Row | None:
+    """The attempt that a target means."""
+    rows = db.execute("SELECT * FROM text WHERE job = ? ORDER BY start", (asked.job,)).fetchall()
+    if asked.start is not None:
+        return next((row for row in rows if abs(row["start"] - asked.start) <= 1.0), None)
+    before = [row for row in rows if row["start"] <= asked.ended + 1.0]
+    return before[-1] if before else None
