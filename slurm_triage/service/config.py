@@ -9,6 +9,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from slurm_triage.causes import all_causes
+from slurm_triage.transport.auth import KINDS
+from slurm_triage.transport.client import place as place_of
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -42,6 +46,32 @@ class Settings:
     """The folder of the service's own files: ledger.json and metrics.prom."""
     own_scancel: bool = True
     """Whether jobs that their owner cancelled go into the history."""
+    workers: float = 2
+    """Processes that judge."""
+    listen: str = ""
+    """Where agents reach the service: `HOST:PORT`, or `:6821` for all addresses. Empty: there are no agents."""
+    auth: str = "munge"
+    """How messages are signed: `munge`, or `key` with a key that nodes and service share."""
+    key: Path = Path("/etc/slurm-triage/key")
+    """The file of that key."""
+    slurm_user: str = "slurm"
+    """SlurmUser: who may speak for the controller's host, beside root."""
+    check_addresses: bool = True
+    """Whether a node is believed only where slurmctld has it. False where nodes come by other addresses (NAT)."""
+    files: bool = True
+    """Whether users get files. False: history only, to look at the tool before anybody sees it."""
+    no_file_causes: tuple[str, ...] = ()
+    """Causes of which no file is written."""
+    no_file_users: tuple[str, ...] = ()
+    """Users who get none."""
+    file_own_scancel: bool = False
+    """Whether a job that its owner cancelled gets one."""
+    file_interactive: bool = False
+    """Whether jobs without a batch script (salloc, srun) get one."""
+    opt_out: str = "slurm-triage=off"
+    """A job with this word in its comment (`sbatch --comment`) gets none."""
+    group_from: float = 20
+    """An array with more failed tasks than that gets one file for the further ones."""
 
 
 RANGES: Mapping[str, tuple[float, float]] = {
@@ -50,7 +80,11 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "recheck": (60, 86400),
     "late": (3600, 30 * 86400),
     "timeout": (5, 1800),
+    "workers": (0, 64),
+    "group_from": (1, 100_000),
 }
+COUNTS = ("workers", "group_from")
+"""Keys whose numbers are no seconds."""
 
 
 def load(path: Path | None) -> Settings:
@@ -96,11 +130,45 @@ def _value(key: str, value: object, place: str) -> object:
         if not isinstance(value, bool):
             raise ConfigError(f"{place}: {key} has to be true or false")
         return value
+    if isinstance(default, tuple):
+        if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+            raise ConfigError(f'{place}: {key} has to be a list of strings, ["one", "two"]')
+        return _words(key, tuple(value), place)
+    if isinstance(default, str):
+        if not isinstance(value, str):
+            raise ConfigError(f"{place}: {key} has to be a string, in quotes")
+        return _word(key, value, place)
     if isinstance(default, Path):
         if not isinstance(value, str) or not value.startswith("/") or "\0" in value:
             raise ConfigError(f"{place}: {key} has to be an absolute path, in quotes")
         return Path(value)
     low, high = RANGES[key]
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-        raise ConfigError(f"{place}: {key} has to be a number of seconds from {low:g} to {high:g}")
+        unit = "" if key in COUNTS else " of seconds"
+        raise ConfigError(f"{place}: {key} has to be a number{unit} from {low:g} to {high:g}")
     return float(value)
+
+
+def _words(key: str, values: tuple[str, ...], place: str) -> tuple[str, ...]:
+    if key == "no_file_causes":
+        for value in values:
+            if value not in all_causes():
+                near = difflib.get_close_matches(value, all_causes(), 1)
+                raise ConfigError(f"{place}: {value} is no cause" + (f"; did you mean {near[0]}?" if near else ""))
+    return values
+
+
+def _word(key: str, value: str, place: str) -> str:
+    if key == "auth" and value not in KINDS:
+        raise ConfigError(f"{place}: auth has to be one of {', '.join(KINDS)}")
+    if key == "listen" and value:
+        try:
+            address(value)
+        except ValueError as error:
+            raise ConfigError(f"{place}: listen: {error}") from None
+    return value
+
+
+def address(listen: str) -> tuple[str, int]:
+    """(host, port) of `HOST:PORT`; the host is empty for all addresses. Raises `ValueError`."""
+    return place_of(f"0.0.0.0{listen}" if listen.startswith(":") else listen)
