@@ -11,16 +11,20 @@ import time
 from slurm_triage.transport.auth import AuthError, Sender
 
 _LIBRARY = "libmunge.so.2"
-_OPT_ENCODE_TIME = 6
+_OPT_ENCODE_TIME, _OPT_SOCKET = 6, 8
 _SOCKET, _TIMEOUT = 6, 7
 _EXPIRED, _REWOUND, _REPLAYED = 15, 16, 17
 _LATER = (_SOCKET, _TIMEOUT)
 
 
 class Munge:
-    """Signs as the caller's uid and gid. Raises `AuthError` where there is no library."""
+    """Signs as the caller's uid and gid. `socket` is munged's, empty for the usual one.
 
-    def __init__(self) -> None:
+    Raises `AuthError` where there is no library.
+    """
+
+    def __init__(self, socket: str = "") -> None:
+        self._socket = socket.encode()
         try:
             self._lib = _library()
         except OSError as error:
@@ -31,19 +35,21 @@ class Munge:
     def sign(self, digest: bytes) -> bytes:
         """A credential over the digest. Raises `AuthError`."""
         made = ctypes.c_void_p()
-        status = self._lib.munge_encode(ctypes.byref(made), None, digest, len(digest))
+        context = self._context()
         try:
+            status = self._lib.munge_encode(ctypes.byref(made), context, digest, len(digest))
             if status or not made.value:
                 raise AuthError(f"no credential: {self._why(status)}", status in _LATER)
             return ctypes.string_at(made.value)
         finally:
             self._free(made)
+            self._lib.munge_ctx_destroy(context)
 
     def check(self, credential: bytes, digest: bytes) -> Sender:
         """Who signed this digest. Raises `AuthError`."""
         if b"\0" in credential:
             raise AuthError("not a credential")
-        context = self._lib.munge_ctx_create()
+        context = self._context()
         payload, size = ctypes.c_void_p(), ctypes.c_int()
         uid, gid = ctypes.c_uint32(), ctypes.c_uint32()
         made = ctypes.c_long()
@@ -65,6 +71,12 @@ class Munge:
             raise AuthError("the credential is about something else")
         return Sender(uid.value, gid.value, float(made.value))
 
+    def _context(self) -> int | None:
+        context: int | None = self._lib.munge_ctx_create()
+        if self._socket:
+            self._lib.munge_ctx_set(context, _OPT_SOCKET, self._socket)
+        return context
+
     def _why(self, status: int) -> str:
         return f"MUNGE says: {self._lib.munge_strerror(status).decode('ascii', 'replace')}"
 
@@ -79,7 +91,8 @@ def _library() -> ctypes.CDLL:
     lib.munge_ctx_create.restype = ctypes.c_void_p
     lib.munge_ctx_create.argtypes = []
     lib.munge_ctx_destroy.argtypes = [ctypes.c_void_p]
-    # munge_ctx_get takes its last argument by "...".
+    # munge_ctx_get and munge_ctx_set take their last argument by "...".
+    lib.munge_ctx_set.argtypes = [ctypes.c_void_p, ctypes.c_int]
     lib.munge_ctx_get.argtypes = [ctypes.c_void_p, ctypes.c_int]
     lib.munge_encode.argtypes = [pointer(ctypes.c_void_p), ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int]
     lib.munge_decode.argtypes = [
