@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+LAST_LINE = 2**53
+"""No file has so many lines; JSON holds numbers up to it exactly."""
 
 LINE_LIMIT = 64 * 1024
 """Longest line that is looked at, in bytes; the rest of a longer line is passed over."""
@@ -35,11 +39,16 @@ CLUSTER_FILES = (
 
 @dataclass(frozen=True)
 class EvidenceFile:
-    """One file of a case. `name` is its path relative to the case folder, with `/`; `data` its bytes, unless `path`."""
+    """One file of a case. `name` is its path relative to the case folder, with `/`; `data` its bytes, unless `path`.
+
+    `ranges` says of a file that holds only some lines of another one which lines these are: the first and last number
+    of each run of lines. Without it, and behind the last run, lines are counted on.
+    """
 
     name: str
     path: Path | None = None
     data: bytes | None = None
+    ranges: tuple[tuple[int, int], ...] = ()
 
     def _open(self) -> io.BufferedIOBase:
         if self.path is not None:
@@ -52,10 +61,17 @@ class EvidenceFile:
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """(number from 1, text) of every line, streamed. Bytes that are not UTF-8 become U+FFFD; CR at the end goes."""
-        for number, line in enumerate(self._raw_lines(), 1):
+        for number, line in zip(self._numbers(), self._raw_lines(), strict=False):
             if number == 1 and line.startswith(b"\xef\xbb\xbf"):
                 line = line[3:]
             yield number, line.rstrip(b"\n").rstrip(b"\r").decode("utf-8", "replace")
+
+    def _numbers(self) -> Iterator[int]:
+        """The numbers of the lines, without end."""
+        last = 0
+        for first, last in self.ranges:
+            yield from range(first, last + 1)
+        yield from itertools.count(last + 1)
 
     def _raw_lines(self) -> Iterator[bytes]:
         """Every line, at most `LINE_LIMIT` bytes of each."""
@@ -81,12 +97,7 @@ class EvidenceFile:
 
     def head(self, limit: int = 60) -> list[str]:
         """The first `limit` lines, for recognising what the file is."""
-        found: list[str] = []
-        for number, line in self.lines():
-            found.append(line)
-            if number >= limit:
-                break
-        return found
+        return [line for _, line in itertools.islice(self.lines(), limit)]
 
     def text(self, limit: int = 64 * 1024 * 1024) -> str:
         """The whole text, at most `limit` bytes; for formats that cannot be streamed (JSON, NUL-separated)."""
@@ -149,6 +160,30 @@ def _manifest_of(values: Mapping[str, Any]) -> Manifest:
     return Manifest(word("slurm"), word("cluster"), word("env_format"), word("cluster_dir"), values, not_seen=seen)
 
 
+def _ranges(manifest: Manifest, problems: list[str]) -> dict[str, tuple[tuple[int, int], ...]]:
+    """`line_ranges` of the manifest by file. One that is no list of runs in order is a problem, and not used."""
+    said = manifest.values.get("line_ranges")
+    found = {}
+    for name, runs in said.items() if isinstance(said, dict) else ():
+        read = _runs(runs)
+        if read is None:
+            problems.append(f"{name}: line_ranges of the manifest cannot be read: its lines were counted from 1")
+        else:
+            found[str(name)] = read
+    return found
+
+
+def _runs(said: object) -> tuple[tuple[int, int], ...] | None:
+    runs: list[tuple[int, int]] = []
+    for run in said if isinstance(said, list) else [None]:
+        if not isinstance(run, (list, tuple)) or len(run) != 2 or any(type(number) is not int for number in run):
+            return None
+        if not (runs[-1][1] if runs else 0) < run[0] <= run[1] < LAST_LINE:
+            return None
+        runs.append((run[0], run[1]))
+    return tuple(runs)
+
+
 def _clock(manifest: Manifest) -> Clock:
     offset = manifest.values.get("utc_offset")
     boot = manifest.values.get("boot_epoch")
@@ -167,10 +202,16 @@ def from_files(files: Mapping[str, bytes], values: Mapping[str, Any] | None = No
         manifest = _manifest_of(values)
     elif "manifest.toml" in files:
         manifest = _manifest(files["manifest.toml"].decode("utf-8", "replace"))
-    kept = tuple(EvidenceFile(n, data=d) for n, d in sorted(files.items()) if n.rsplit("/", 1)[-1] not in NOT_EVIDENCE)
+    problems = [manifest.problem] if manifest.problem else []
+    problems += manifest.not_seen
+    ranges = _ranges(manifest, problems)
+    kept = tuple(
+        EvidenceFile(name, data=data, ranges=ranges.get(name, ()))
+        for name, data in sorted(files.items())
+        if name.rsplit("/", 1)[-1] not in NOT_EVIDENCE
+    )
     skipped = tuple(n for n in sorted(files) if n.rsplit("/", 1)[-1] in NOT_EVIDENCE and n != "manifest.toml")
-    problems = ((manifest.problem,) if manifest.problem else ()) + manifest.not_seen
-    return Case(kept, manifest, _clock(manifest), skipped, problems)
+    return Case(kept, manifest, _clock(manifest), skipped, tuple(problems))
 
 
 def read(folder: Path) -> Case:
@@ -202,6 +243,8 @@ def read(folder: Path) -> Case:
     if manifest.problem:
         problems.append(manifest.problem)
     problems.extend(manifest.not_seen)
+    ranges = _ranges(manifest, problems)
+    kept = [replace(file, ranges=ranges.get(file.name, ())) for file in kept]
     kept.extend(_cluster_files(folder, manifest, {f.base for f in kept}, problems))
     return Case(tuple(kept), manifest, _clock(manifest), tuple(skipped), tuple(problems))
 

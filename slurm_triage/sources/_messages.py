@@ -151,6 +151,9 @@ class Finder:
         size = 0
         first = 1
         for number, text in file.lines():
+            if texts and number != first + len(texts):  # lines between them were left out of the file
+                yield Chunk(first, texts, self.marked(texts))
+                texts, size = [], 0
             if not texts:
                 first = number
             texts.append(text)
