@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurm_triage import __version__, case, service_cli, spool_cli
+from slurm_triage import __version__, case, doctor_cli, install_cli, service_cli, spool_cli
 from slurm_triage.engine import Study, ended_badly, study, study_events
 from slurm_triage.model import Coverage, Diagnosis
 from slurm_triage.report.brief import brief
@@ -102,6 +102,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     spool_cli.add_verb(verbs)
     service_cli.add_verb(verbs)
+    doctor_cli.add_verb(verbs)
+    install_cli.add_verb(verbs)
     return parser
 
 
@@ -308,6 +310,14 @@ def _service(options: argparse.Namespace) -> int:
     return service_cli.run(options, _complain)
 
 
+def _doctor(options: argparse.Namespace) -> int:
+    return doctor_cli.run(options, _complain)
+
+
+def _install(options: argparse.Namespace) -> int:
+    return install_cli.run(options, _complain)
+
+
 def _print(found: Study, options: argparse.Namespace, *, several: bool) -> None:
     diagnosis = found.diagnosis
     if options.format == "json":
@@ -370,4 +380,12 @@ def _complain(text: str) -> None:
     print(f"slurm-triage: {printable}", file=sys.stderr)
 
 
-_VERBS = {"diagnose": _diagnose, "explain": _explain, "bundle": _bundle, "spool": _spool, "service": _service}
+_VERBS = {
+    "diagnose": _diagnose,
+    "explain": _explain,
+    "bundle": _bundle,
+    "spool": _spool,
+    "service": _service,
+    "doctor": _doctor,
+    "install": _install,
+}
