@@ -50,13 +50,13 @@ def run(job: Job, work: Callable[[], bytes], seconds: float, limit: int, first_u
     """What `work` returned in a child with the job's uid, gid and groups; at most `limit` bytes.
 
     `work` has no rights but the user's and no open file of the parent, and cannot start processes; its folder is `/`,
-    its umask 077. An `AsUserError` or `OSError` that it raises is the answer. `first_uid` is the lowest uid of a
-    person, by default that of /etc/login.defs. The caller has one thread only; one who is not root runs it for his own
-    jobs.
+    its umask 077. What it imports has to be loaded before: Python's own files may be closed to the user. An
+    `AsUserError` or `OSError` that it raises is the answer. `first_uid` is the lowest uid of a person, by default that
+    of /etc/login.defs. The caller has one thread only; one who is not root runs it for his own jobs.
 
     Raises `AsUserError`: uid 0, gid 0 and system uids are refused; so is what raises, takes longer, or returns more.
     """
-    becomes = _checked(job, first_uid)
+    check(job, first_uid)
     if left_behind() >= MOST_LEFT:
         raise AsUserError(f"{MOST_LEFT} earlier attempts as users still hang; no further one is started")
     libc = ctypes.CDLL(None, use_errno=True)  # here, because the child loads nothing
@@ -73,7 +73,7 @@ def run(job: Job, work: Callable[[], bytes], seconds: float, limit: int, first_u
         os.close(writer)
         raise AsUserError(f"no process could be started: {error.strerror}") from error
     if pid == 0:
-        _child(job if becomes else None, work, limit, seconds, writer, libc, parent)
+        _child(job if os.geteuid() == 0 else None, work, limit, seconds, writer, libc, parent)
     answer: bytes | None = None
     status: int | None = None
     try:
@@ -84,6 +84,20 @@ def run(job: Job, work: Callable[[], bytes], seconds: float, limit: int, first_u
         os.close(reader)
         status = _end(pid, 0.0 if answer is None else _GRACE)
     return _understood(answer, status, limit, seconds)
+
+
+def check(job: Job, first_uid: int | None = None) -> None:
+    """Raises `AsUserError`, with the reason, for a job of somebody for whom `run` does nothing."""
+    caller = os.geteuid()
+    if job.uid == 0 or job.gid == 0:
+        raise AsUserError("a job of root or of root's group: nothing is done as root")
+    if not 0 < job.uid < _NO_ID or not 0 < job.gid < _NO_ID:
+        raise AsUserError(f"uid {job.uid}, gid {job.gid}: not the ids of a user")
+    if caller != 0:
+        if job.uid != caller:
+            raise AsUserError(f"only root can become uid {job.uid}; this is uid {caller}")
+    elif job.uid < (first_uid_here() if first_uid is None else first_uid):
+        raise AsUserError(f"uid {job.uid} is a system user's")
 
 
 def left_behind() -> int:
@@ -105,22 +119,6 @@ def first_uid_here(path: Path = Path("/etc/login.defs")) -> int:
 
 
 # ------------------------------------------------------------------------------------------------ the parent
-
-
-def _checked(job: Job, first_uid: int | None) -> bool:
-    """Whether the child has to change its ids. Raises `AsUserError` for whom nothing is done."""
-    caller = os.geteuid()
-    if job.uid == 0 or job.gid == 0:
-        raise AsUserError("a job of root or of root's group: nothing is done as root")
-    if not 0 < job.uid < _NO_ID or not 0 < job.gid < _NO_ID:
-        raise AsUserError(f"uid {job.uid}, gid {job.gid}: not the ids of a user")
-    if caller != 0:
-        if job.uid != caller:
-            raise AsUserError(f"only root can become uid {job.uid}; this is uid {caller}")
-        return False
-    if job.uid < (first_uid_here() if first_uid is None else first_uid):
-        raise AsUserError(f"uid {job.uid} is a system user's")
-    return True
 
 
 def _read(reader: int, limit: int, deadline: float) -> bytes | None:
@@ -173,7 +171,9 @@ def _understood(answer: bytes | None, status: int | None, limit: int, seconds: f
     """The child's result. Raises `AsUserError`."""
     if answer is None:
         left = " and cannot be killed yet" if status is None else ""
-        raise AsUserError(f"no answer within {seconds:g} seconds: the file system hangs or is very slow{left}")
+        raise AsUserError(
+            f"no answer within {round(seconds, 1):g} seconds: the file system hangs or is very slow{left}"
+        )
     if len(answer) < _HEAD.size or len(answer) != _HEAD.size + _HEAD.unpack_from(answer)[1]:
         raise AsUserError(f"the attempt as the user ended without an answer ({_ended(status)})")
     kind, length = _HEAD.unpack_from(answer)
@@ -293,8 +293,8 @@ def _can(call: Callable[..., object], argument: object) -> bool:
 
 def _capabilities() -> int:
     """The permitted capabilities as a bit mask; securebits(7) can keep them across a change of ids."""
-    status = Path("/proc/self/status").read_text("ascii", "replace")
-    return int(status.split("CapPrm:", 1)[1].split(None, 1)[0], 16)
+    status = Path("/proc/self/status").read_bytes()  # bytes: a codec could have to be loaded, which the user may not
+    return int(status.split(b"CapPrm:", 1)[1].split(None, 1)[0], 16)
 
 
 def _groups(job: Job) -> list[int]:
