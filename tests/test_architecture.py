@@ -22,6 +22,8 @@ PURE = (
     "causes",
     "signals",
     "nodeset",
+    "filename_pattern",
+    "sections",
     "attempts",
     "engine",
     "sources",
@@ -34,6 +36,20 @@ PURE = (
     "report.mask",
 )
 """Modules and packages between the evidence folder and the finished text: same input, same output, nothing outside."""
+
+AGENT = (
+    "node",
+    "transport",
+    "spool",
+    "spool_evidence",
+    "sections",
+    "section_file",
+    "filename_pattern",
+    "nodeset",
+    "log",
+    "report.mask",
+)
+"""What a node has of this project: these import the standard library and each other, nothing else."""
 
 FORBIDDEN = {
     "sources": ("attempts", "facts", "rules", "engine", "report", "history", "live", "node", "cli"),
@@ -118,23 +134,40 @@ def test_imports_point_one_way(part: str) -> None:
             assert not wrong, f"{path.relative_to(PACKAGE)} imports {name}"
 
 
-def test_the_spool_needs_nothing_but_an_old_python() -> None:
-    """The agent runs on nodes, with their system's Python 3.9 and without the packages of this project."""
-    files = _files("spool")
-    assert files
+@pytest.mark.parametrize("part", AGENT)
+def test_the_agent_needs_nothing_but_an_old_python(part: str) -> None:
+    """It runs on nodes, with their system's Python 3.9 and without the packages of this project."""
+    files = _files(part)
+    assert files, f"slurm_triage.{part} is gone: take it out of AGENT"
     for path in files:
         ast.parse(path.read_text("utf-8"), feature_version=(3, 9))
         own = {name for name in _imports_of(path) if _inside(name, "slurm_triage")}
-        assert all(_inside(name, "slurm_triage.spool") for name in own), f"{path.name} imports {sorted(own)}"
-        assert {name.split(".")[0] for name in _imports_of(path) - own} <= sys.stdlib_module_names
+        wrong = {name for name in own if not _of_agent(name)}
+        assert not wrong, f"{path.relative_to(PACKAGE)} imports {sorted(wrong)}"
+        assert {name.split(".")[0] for name in _imports_of(path) - own} <= sys.stdlib_module_names, path.name
 
 
-def test_the_spool_runs_on_python_3_9() -> None:
+def _of_agent(name: str) -> bool:
+    """Whether a name is one of the agent's parts, in one, or a package around one."""
+    parts = ["slurm_triage.__version__", *(f"slurm_triage.{part}" for part in AGENT)]
+    return any(_inside(name, part) or _inside(part, name) for part in parts)
+
+
+def test_packages_around_the_agents_parts_import_nothing() -> None:
+    for part in ("", "report"):
+        path = PACKAGE / part / "__init__.py"
+        assert not {name for name in _imports_of(path) if _inside(name, "slurm_triage")}
+
+
+def test_the_agent_runs_on_python_3_9() -> None:
     python = shutil.which("python3.9")
     if python is None or subprocess.run([python, "-c", ""], capture_output=True, timeout=60).returncode:
         pytest.skip("no Python 3.9 here")
-    code = "import slurm_triage.spool as s; s.Limits(), s.State(), s.Recovered(), s.Trimmed()"
-    subprocess.run([python, "-c", code], cwd=PACKAGE.parent, check=True, timeout=60)
+    paths = [path.relative_to(PACKAGE.parent).with_suffix("") for part in AGENT for path in _files(part)]
+    modules = [".".join(path.parts).removesuffix(".__init__") for path in paths]
+    code = f"import importlib\nfor name in {modules!r}:\n    importlib.import_module(name)"
+    done = subprocess.run([python, "-c", code], cwd=PACKAGE.parent, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_query_command_loads_neither_templates_nor_rules() -> None:
