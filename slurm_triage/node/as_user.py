@@ -28,7 +28,7 @@ MOST_LEFT = 8
 FILE_SIZE = 16 << 20
 """Bytes of the largest file that the child can write."""
 
-MEMORY = 256 << 20
+MEMORY = 128 << 20
 """Bytes of memory that the child can take beside what the parent has."""
 
 OPEN_FILES = 64

@@ -221,7 +221,7 @@ def test_a_child_that_wants_memory_files_or_processes(place: Path) -> None:
         os.fork()
         return b""
 
-    assert why(ADA, lambda: bytes(1 << 30)[:1]) == "not enough memory (256 MiB)"
+    assert why(ADA, lambda: bytes(1 << 30)[:1]) == "not enough memory (128 MiB)"
     assert why(ADA, big_file) == "File too large"
     assert why(ADA, start) == "Resource temporarily unavailable"
     assert why(ADA, lambda: bytes([len([os.open("/dev/null", 0) for _ in range(100)])])) == "Too many open files"
