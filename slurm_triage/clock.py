@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 
 from slurm_triage.model import Stamp
 
@@ -73,9 +74,14 @@ def show(stamp: Stamp | None, *, seconds_only: bool = True) -> str:
     """A stamp for people: ISO 8601, UTC marked with Z, `n/a` for None."""
     if stamp is None:
         return "n/a"
+    return _shown(stamp.lo, stamp.zoned, seconds_only)
+
+
+@lru_cache(maxsize=1024)  # a document and a text say the same few times over and over
+def _shown(seconds: float, zoned: bool, seconds_only: bool) -> str:
     try:
-        moment = datetime.fromtimestamp(stamp.lo, timezone.utc)
+        moment = datetime.fromtimestamp(seconds, timezone.utc)
     except (ValueError, OverflowError, OSError):
         return "n/a"
     text = moment.strftime("%Y-%m-%dT%H:%M:%S") if seconds_only else moment.isoformat(timespec="milliseconds")[:23]
-    return text + ("Z" if stamp.zoned else "")
+    return text + ("Z" if zoned else "")

@@ -61,4 +61,4 @@ def negation(says: str, fact: Fact) -> Fact:
 
 
 def _join(texts: Iterable[str]) -> str:
-    return "; ".join(dict.fromkeys(t for t in texts if t))
+    return "; ".join(dict.fromkeys([t for t in texts if t]))

@@ -28,7 +28,9 @@ class Log:
 
     def of(self, *ids: str) -> tuple[Sign, ...]:
         """All lines of these signatures, in the order of files and lines."""
-        found = [sign for id in ids for sign in self._by_id.get(id, ())]
+        found = [sign for id in ids if id in self._by_id for sign in self._by_id[id]]
+        if len(found) < 2:
+            return tuple(found)
         return tuple(sorted(found, key=lambda s: (s.cite.file, s.cite.line)))
 
     @property

@@ -7,7 +7,9 @@ import math
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,6 +23,9 @@ __all__ = ["Detail", "History", "HistoryError", "StepDetail", "TaskDetail"]
 
 CONTRACT = "slurm-triage/diagnosis/1"
 """Schema name of the documents that can be recorded (docs/reference/diagnosis-json.md)."""
+
+BATCH = 100
+"""Diagnoses that `History.batch` writes in one transaction: others wait so long, and so many are done again at most."""
 
 UNLIMITED = -1.0
 """How an unlimited time limit is stored."""
@@ -80,6 +85,8 @@ class History:
         """A history on an open connection; use `open`."""
         self.db = db
         self.path = path
+        self._left: int | None = None  # of a batch: how many more go into the open transaction
+        self._size = 0
 
     @classmethod
     def open(cls, path: str | Path, readonly: bool = False) -> History:
@@ -109,22 +116,71 @@ class History:
         same rows when the document is the same. Without `detail`, steps, tasks and the other details that were
         recorded earlier stay. Raises `HistoryError`, and nothing is recorded then.
         """
+        with explained(self.path):
+            if self._left is not None:
+                return self._one_of_many(document, detail)
+            with self._transaction():
+                return self._write(document, detail)
+
+    @contextmanager
+    def batch(self, size: int = BATCH) -> Iterator[None]:
+        """Within it `record` writes up to `size` diagnoses in one transaction, which costs much less.
+
+        A document that cannot be recorded costs no other. What was recorded before the last `size` stays even if the
+        block, or the history, fails. Raises `HistoryError`.
+        """
+        self._left = self._size = size
+        try:
+            yield
+            with explained(self.path):
+                if self.db.in_transaction:
+                    self.db.execute("COMMIT")
+        finally:
+            self._left = None
+            with suppress(sqlite3.Error):
+                if self.db.in_transaction:
+                    self.db.execute("ROLLBACK")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self.db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.db.execute("COMMIT")
+        except BaseException:
+            if self.db.in_transaction:  # some errors (disk full) have rolled it back already
+                self.db.execute("ROLLBACK")
+            raise
+
+    def _one_of_many(self, document: Mapping[str, Any], detail: Detail | None) -> int:
+        """Records in the open transaction; a document at fault leaves nothing behind in it."""
+        assert self._left is not None
+        if not self.db.in_transaction:
+            self.db.execute("BEGIN IMMEDIATE")
+            self._left = self._size
+        self.db.execute("SAVEPOINT document")
+        try:
+            count = self._write(document, detail)
+        except Exception:
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK TO document")
+                self.db.execute("RELEASE document")
+            raise
+        self.db.execute("RELEASE document")
+        self._left -= 1
+        if not self._left:
+            self.db.execute("COMMIT")
+        return count
+
+    def _write(self, document: Mapping[str, Any], detail: Detail | None) -> int:
         if document.get("schema") != CONTRACT:
             raise HistoryError(
                 f"history {self.path}: cannot record a document of schema {document.get('schema')!r}, only {CONTRACT}. "
                 f"Record it with the slurm-triage that made it."
             )
         found = [(part, extra) for part, extra in _attempts(document, detail) if _job_id(part)]
-        with explained(self.path):
-            self.db.execute("BEGIN IMMEDIATE")
-            try:
-                for part, extra in found:
-                    _write(self.db, self.path, part, extra)
-                self.db.execute("COMMIT")
-            except BaseException:
-                if self.db.in_transaction:  # some errors (disk full) have rolled it back already
-                    self.db.execute("ROLLBACK")
-                raise
+        for part, extra in found:
+            _write(self.db, self.path, part, extra)
         return len(found)
 
 
@@ -159,6 +215,8 @@ def _maps(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 
 def _clean(value: str) -> str:
     """Text that every database takes: no NUL, no half of a surrogate pair. All else is kept as it is."""
+    if value.isascii() and "\0" not in value:
+        return value
     return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
@@ -182,7 +240,12 @@ def _number(value: object) -> float | None:
 
 def _stamp(document: Mapping[str, Any], key: str) -> Stamp | None:
     value = document.get(key)
-    return Clock().local(value) if isinstance(value, str) else None
+    return _read_time(value) if isinstance(value, str) else None
+
+
+@lru_cache(maxsize=1024)
+def _read_time(text: str) -> Stamp | None:
+    return Clock().local(text)
 
 
 def _epoch(stamp: Stamp | None) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from slurm_triage.clock import show
@@ -18,7 +19,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 def text(value: str) -> str:
     """A string of the document: secrets masked, else verbatim. Lone surrogates, which UTF-8 has not, are U+FFFD."""
-    return _SURROGATE.sub("�", mask.secrets(value))
+    shown = mask.secrets(value)
+    return shown if shown.isascii() else _SURROGATE.sub("�", shown)
 
 
 def _opt(value: str | None) -> str | None:
@@ -39,6 +41,11 @@ def strength(value: Strength | None) -> str:
 
 
 def _cite(cite: Cite, uid: int | None) -> dict[str, Any]:
+    return {**_cited(cite, uid)}
+
+
+@lru_cache(maxsize=512)  # most lines are cited for and against several causes
+def _cited(cite: Cite, uid: int | None) -> dict[str, Any]:
     return {
         "source": text(cite.source),
         "node": _opt(cite.node),

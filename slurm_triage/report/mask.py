@@ -38,50 +38,61 @@ _OPTION = re.compile(
 # language models (`eos_token: <|endoftext|>`, `pad_token=0`), names of constants.
 _HARMLESS = re.compile(r"(?:[<\[{($/%*].*|-?[\d.]{1,12}|none|null|true|false|unset|\.\.\.)", re.IGNORECASE | re.DOTALL)
 
-_RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern, flags), by)
-    for pattern, flags, by in (
+_RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = tuple(
+    (hints, re.compile(pattern, flags), by)
+    for hints, pattern, flags, by in (
         # scheme://user:password@host (RFC 3986 userinfo); the last @ before the path ends the password
-        (r"""(://[^\s/@:'"]{0,256}:)[^\s/'"]{1,512}(?=@)""", 0, r"\1***"),
+        (("://",), r"""(://[^\s/@:'"]{0,256}:)[^\s/'"]{1,512}(?=@)""", 0, r"\1***"),
         # HTTP authorization headers (RFC 7235, 6750, 7617)
         (
+            ("authorization",),
             r"""(authorization\\{0,3}["']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}["']?"""
             r"""(?:(?:bearer|basic|token|negotiate|digest|aws4-hmac-sha256)[ \t]{1,4})?)[^\s"'\\]+""",
             re.IGNORECASE,
             r"\1***",
         ),
-        (r"(?i:\b(bearer[ \t]{1,4}))(?=[A-Za-z._~+/=-]{0,64}\d)[A-Za-z0-9._~+/=-]{8,}", 0, r"\1***"),
-        (r"\b([Bb]asic[ \t]{1,4})(?=[A-Za-z+/]{0,64}[\d=])[A-Za-z0-9+/]{8,}={0,2}", 0, r"\1***"),
-        (r"""((?:^|\s)(?:-u|--user)[ =]["']?[^\s:"']{1,128}:)(?!\d+(?:\s|$))[^\s"']+""", 0, r"\1***"),
-        (r"(\bsshpass[ \t]{1,4}-p[ \t]{0,4})\S+", 0, r"\1***"),
-        (r"""(\b[Pp]wd=)(?!/)[^\s"';,&]+""", 0, r"\1***"),
+        (("bearer",), r"(?i:\b(bearer[ \t]{1,4}))(?=[A-Za-z._~+/=-]{0,64}\d)[A-Za-z0-9._~+/=-]{8,}", 0, r"\1***"),
+        (("basic",), r"\b([Bb]asic[ \t]{1,4})(?=[A-Za-z+/]{0,64}[\d=])[A-Za-z0-9+/]{8,}={0,2}", 0, r"\1***"),
+        (("-u",), r"""((?:^|\s)(?:-u|--user)[ =]["']?[^\s:"']{1,128}:)(?!\d+(?:\s|$))[^\s"']+""", 0, r"\1***"),
+        (("sshpass",), r"(\bsshpass[ \t]{1,4}-p[ \t]{0,4})\S+", 0, r"\1***"),
+        (("pwd=",), r"""(\b[Pp]wd=)(?!/)[^\s"';,&]+""", 0, r"\1***"),
         # tokens with a prefix of their own, as their makers document them for secret scanners
-        (r"(?<![A-Z0-9])(AKIA|ASIA|AGPA|AIDA|AROA|ANPA)[A-Z0-9]{16}(?![A-Z0-9])", 0, r"\1***"),  # AWS key ids
-        (r"\b(gh[pousr]_)[A-Za-z0-9]{20,}", 0, r"\1***"),  # GitHub
-        (r"\b(github_pat_)[A-Za-z0-9_]{20,}", 0, r"\1***"),
-        (r"\b(gl(?:pat|dt|ft|rt|ptt|cbt|soat|agent)-)[A-Za-z0-9_.-]{16,}", 0, r"\1***"),  # GitLab
-        (r"\b(xox[abceoprs]-|xapp-)[A-Za-z0-9-]{8,}", 0, r"\1***"),  # Slack
-        (r"(hooks\.slack\.com/services/)[A-Za-z0-9/]{8,}", 0, r"\1***"),
-        (r"\b(hf_|api_org_)[A-Za-z0-9]{20,}", 0, r"\1***"),  # Hugging Face
-        (r"(?<![A-Za-z0-9])(sk-)(?=[A-Za-z_-]{0,64}\d)[A-Za-z0-9_-]{16,}", 0, r"\1***"),  # OpenAI, Anthropic
-        (r"\b(AIza)[A-Za-z0-9_-]{30,}", 0, r"\1***"),  # Google
-        (r"\b(ya29\.)[A-Za-z0-9_-]{20,}", 0, r"\1***"),
-        (r"\b(npm_)[A-Za-z0-9]{30,}", 0, r"\1***"),
-        (r"\b(pypi-)[A-Za-z0-9_-]{32,}", 0, r"\1***"),
-        (r"\b(nvapi-)[A-Za-z0-9_-]{20,}", 0, r"\1***"),  # NVIDIA
-        (r"\b(dckr_pat_)[A-Za-z0-9_-]{20,}", 0, r"\1***"),  # Docker
+        (
+            ("akia", "asia", "agpa", "aida", "aroa", "anpa"),
+            r"(?<![A-Z0-9])(AKIA|ASIA|AGPA|AIDA|AROA|ANPA)[A-Z0-9]{16}(?![A-Z0-9])",
+            0,
+            r"\1***",
+        ),  # AWS key ids
+        (("gh",), r"\b(gh[pousr]_)[A-Za-z0-9]{20,}", 0, r"\1***"),  # GitHub
+        (("github_pat_",), r"\b(github_pat_)[A-Za-z0-9_]{20,}", 0, r"\1***"),
+        (("gl",), r"\b(gl(?:pat|dt|ft|rt|ptt|cbt|soat|agent)-)[A-Za-z0-9_.-]{16,}", 0, r"\1***"),  # GitLab
+        (("xox", "xapp-"), r"\b(xox[abceoprs]-|xapp-)[A-Za-z0-9-]{8,}", 0, r"\1***"),  # Slack
+        (("hooks.slack.com",), r"(hooks\.slack\.com/services/)[A-Za-z0-9/]{8,}", 0, r"\1***"),
+        (("hf_", "api_org_"), r"\b(hf_|api_org_)[A-Za-z0-9]{20,}", 0, r"\1***"),  # Hugging Face
+        (("sk-",), r"(?<![A-Za-z0-9])(sk-)(?=[A-Za-z_-]{0,64}\d)[A-Za-z0-9_-]{16,}", 0, r"\1***"),  # OpenAI, Anthropic
+        (("aiza",), r"\b(AIza)[A-Za-z0-9_-]{30,}", 0, r"\1***"),  # Google
+        (("ya29.",), r"\b(ya29\.)[A-Za-z0-9_-]{20,}", 0, r"\1***"),
+        (("npm_",), r"\b(npm_)[A-Za-z0-9]{30,}", 0, r"\1***"),
+        (("pypi-",), r"\b(pypi-)[A-Za-z0-9_-]{32,}", 0, r"\1***"),
+        (("nvapi-",), r"\b(nvapi-)[A-Za-z0-9_-]{20,}", 0, r"\1***"),  # NVIDIA
+        (("dckr_pat_",), r"\b(dckr_pat_)[A-Za-z0-9_-]{20,}", 0, r"\1***"),  # Docker
         # Weights & Biases: 40 hex digits look like a commit id, so only where a key is spoken of
-        (r"(?i:(\bapi[ _-]?key\b[^\n]{0,40}?\b))[0-9a-f]{40}\b", 0, r"\1***"),
-        (r"(\bwandb login[ \t]{1,4}(?:--relogin[ \t]{1,4})?)[0-9a-f]{40}\b", 0, r"\1***"),
-        (r"\b(wandb_v1_)[A-Za-z0-9_]{20,}", 0, r"\1***"),
+        (("api",), r"(?i:(\bapi[ _-]?key\b[^\n]{0,40}?\b))[0-9a-f]{40}\b", 0, r"\1***"),
+        (("wandb login",), r"(\bwandb login[ \t]{1,4}(?:--relogin[ \t]{1,4})?)[0-9a-f]{40}\b", 0, r"\1***"),
+        (("wandb_v1_",), r"\b(wandb_v1_)[A-Za-z0-9_]{20,}", 0, r"\1***"),
         # JSON Web Tokens (RFC 7519)
-        (r"(?<![A-Za-z0-9_-])(eyJ)[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?", 0, r"\1***"),
+        (("eyj",), r"(?<![A-Za-z0-9_-])(eyJ)[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?", 0, r"\1***"),
         # PEM private keys (RFC 7468): what follows the header on its line
-        (r"(-----BEGIN (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY-----)[^\n]+", 0, r"\1***"),
-        (r"""([?&;]sig=)[^&\s"';]+""", re.IGNORECASE, r"\1***"),  # Azure shared access signature
-        (r"(\bMUNGE:)[A-Za-z0-9+/=]{16,}(:?)", 0, r"\1***\2"),  # munge(7) credential
+        (("private key-----",), r"(-----BEGIN (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY-----)[^\n]+", 0, r"\1***"),
+        (("sig=",), r"""([?&;]sig=)[^&\s"';]+""", re.IGNORECASE, r"\1***"),  # Azure shared access signature
+        (("munge:",), r"(\bMUNGE:)[A-Za-z0-9+/=]{16,}(:?)", 0, r"\1***\2"),  # munge(7) credential
     )
 )
+"""(hints, pattern, replacement). What a pattern matches holds one of its hints, in small letters: a cheap filter."""
+_LIKE = {0x130: "i", 0x131: "i", 0x17F: "s", 0x212A: "k"}
+"""Letters that re.IGNORECASE takes for those of ASCII, beside capitals."""
+_NAME_HINTS = ("pass", "pwd", "secret", "token", "jwt", "key", "signature")
+"""The same for `_ASSIGNED` and `_OPTION`."""
 
 
 def _hide(match: re.Match[str]) -> str:
@@ -98,9 +109,16 @@ def secrets(text: str) -> str:
     Ordinary hex (commit ids, addresses, UUIDs, cgroup names) and kernel lines stay. A secret that has neither a
     telling prefix nor a telling key beside it cannot be recognised.
     """
-    for pattern, by in _RULES:
-        text = pattern.sub(by, text)
-    return _OPTION.sub(_hide, _ASSIGNED.sub(_hide, text))
+    small = (text if text.isascii() else text.translate(_LIKE)).lower()
+    for hints, pattern, by in _RULES:
+        for hint in hints:
+            if hint in small:
+                text = pattern.sub(by, text)
+                break
+    for hint in _NAME_HINTS:
+        if hint in small:
+            return _OPTION.sub(_hide, _ASSIGNED.sub(_hide, text))
+    return text
 
 
 def _escape(char: str) -> str:
@@ -145,6 +163,8 @@ _ROWS = tuple(
 )
 # The same where a log shipper squeezed the blanks: names are taken to start at the eighth column, rather too early.
 _SQUEEZED = re.compile(r"(\[ {0,7}\d{1,8}\] {1,6}(\d{1,10})(?: {1,16}-?\d{1,20}){6} )(.*)$")
+_ROW = re.compile(r"\[ {0,7}\d{1,8}\] {1,6}\d")
+"""How each of these begins."""
 _KILLED = re.compile(r"(\bKilled process \d{1,10} \()(.*)(\) total-vm:\d.*?\bUID:(\d{1,10}).*)$")
 _OOM_KILL = re.compile(r"(\boom-kill:.*,task=)(.*)(,pid=\d{1,10},uid=(\d{1,10})\s*)$")
 
@@ -157,12 +177,13 @@ def mask_process(line: str, own_uid: int | None) -> str:
     """
     if own_uid is None or len(line) > 1200:  # printk ends a line below 1,024 (LOG_LINE_MAX)
         return line
-    for pattern in (*_ROWS, _SQUEEZED):
-        match = pattern.search(line)
-        if match:
-            return line if int(match[2]) == own_uid else line[: match.start()] + match[1] + OTHER
-    for pattern in (_KILLED, _OOM_KILL):
-        match = pattern.search(line)
+    if _ROW.search(line):
+        for pattern in (*_ROWS, _SQUEEZED):
+            match = pattern.search(line)
+            if match:
+                return line if int(match[2]) == own_uid else line[: match.start()] + match[1] + OTHER
+    for begin, pattern in (("Killed process ", _KILLED), ("oom-kill:", _OOM_KILL)):
+        match = pattern.search(line) if begin in line else None
         if match:
             return line if int(match[4]) == own_uid else line[: match.start()] + match[1] + OTHER + match[3]
     return line

@@ -57,16 +57,43 @@ def _cut_sentence(text: str) -> str:
 
 def wrap(text: str, most: int, first: str = _INDENT, rest: str = "    ") -> list[str]:
     """`text` as at most `most` lines, cut with `...`; `first` and `rest` are the indents."""
-    lines = textwrap.wrap(
-        text[: (most + 1) * COLUMNS],  # textwrap looks at everything; no more than this can be shown
-        COLUMNS,
-        initial_indent=first,
-        subsequent_indent=rest,
-        break_on_hyphens=False,
-        max_lines=most,
-        placeholder="...",
-    )
+    text = text[: (most + 1) * COLUMNS]  # no more than this can be shown
+    lines = _wrapped(text, most, first, rest)
+    if lines is None:
+        lines = textwrap.wrap(
+            text,
+            COLUMNS,
+            initial_indent=first,
+            subsequent_indent=rest,
+            break_on_hyphens=False,
+            max_lines=most,
+            placeholder="...",
+        )
     return lines or [first.rstrip()]
+
+
+def _wrapped(text: str, most: int, first: str, rest: str) -> list[str] | None:
+    """What textwrap makes of words between single blanks, much quicker; None for texts that are anything else."""
+    if not text.isprintable() or "  " in text or text[:1] in (" ", "") or text[-1] == " ":
+        return None
+    if len(first) + len(text) <= COLUMNS:
+        return [first + text]
+    words_ = text.split(" ")
+    if max(map(len, words_)) + max(len(first), len(rest)) + 3 > COLUMNS:
+        return None
+    lines: list[str] = []
+    line = first + words_[0]
+    for word in words_[1:]:
+        if len(line) + 1 + len(word) <= COLUMNS:
+            line += " " + word
+            continue
+        if len(lines) == most - 1:
+            while len(line) + 3 > COLUMNS:
+                line = line[: line.rindex(" ")]
+            return [*lines, line + "..."]
+        lines.append(line)
+        line = rest + word
+    return [*lines, line]
 
 
 def _quote(text: str, most: int) -> list[str]:
@@ -394,8 +421,8 @@ def _without_action(diagnosis: Diagnosis) -> str:
     return "See each part below." if diagnosis.parts else "Nothing is proposed."
 
 
-def _lay_out(diagnosis: Diagnosis, room: int) -> dict[str, Any]:
-    """The values of the template, measured for a page of `room` lines."""
+def _lay_out(diagnosis: Diagnosis, room: int, *, whole: bool) -> dict[str, Any]:
+    """The values of the template, measured for a page of `room` lines. `whole`: with the document, too."""
     job = diagnosis.job
     clock = _Clock(
         job.start,
@@ -449,7 +476,7 @@ def _lay_out(diagnosis: Diagnosis, room: int) -> dict[str, Any]:
         "sections": [d.section() for d in sorted(drafts, key=lambda d: order.index(d.name))],
         "command": command,
         "note": "",
-        "diagnosis": _cleaned(document(diagnosis)),
+        **({"diagnosis": _cleaned(document(diagnosis))} if whole else {}),
     }
 
 
@@ -533,10 +560,10 @@ def render(diagnosis: Diagnosis) -> str:
     for folder in _site_templates():
         if _has_template(folder):
             site = folder
-            text, problem = _loudly(lambda: _fill(site, _lay_out(diagnosis, LINES)))  # noqa: B023 (called at once)
+            text, problem = _loudly(lambda: _fill(site, _lay_out(diagnosis, LINES, whole=True)))  # noqa: B023 (called at once)
             if not problem:
                 return _page(text)
             note = cut(f"(template of this site not used: {words(str(site / TEMPLATE))}: {words(problem)})")
             break
-    values = _lay_out(diagnosis, LINES - (1 if note else 0))
+    values = _lay_out(diagnosis, LINES - (1 if note else 0), whole=False)  # the package's has no use for the document
     return _page(_fill(own_templates(), values | {"note": note}))

@@ -143,11 +143,20 @@ def all_rules() -> tuple[Rule, ...]:
 
 def strength_of(conditions: tuple[Condition, ...]) -> Strength:
     """The truth table."""
-    holds: dict[Role, list[bool | None]] = {role: [] for role in Role}
+    requires: list[bool | None] = []
+    confirms: list[bool | None] = []
+    supports: list[bool | None] = []
+    refutes: list[bool | None] = []
     for condition in conditions:
-        holds[condition.role].append(condition.fact.holds)
-    requires, confirms = holds[Role.REQUIRE], holds[Role.CONFIRM]
-    supports, refutes = holds[Role.SUPPORT], holds[Role.REFUTE]
+        role, holds = condition.role, condition.fact.holds
+        if role is Role.REQUIRE:
+            requires.append(holds)
+        elif role is Role.CONFIRM:
+            confirms.append(holds)
+        elif role is Role.SUPPORT:
+            supports.append(holds)
+        else:
+            refutes.append(holds)
     grounds = confirms + supports
     if False in requires or True in refutes or (grounds and all(ground is False for ground in grounds)):
         return Strength.RULED_OUT

@@ -77,6 +77,12 @@ def all_sources() -> tuple[Source, ...]:
     return tuple(found)
 
 
+@cache
+def by_kind() -> Mapping[str, Source]:
+    """The source modules by the kind of evidence that they read."""
+    return {source.KIND: source for source in all_sources()}
+
+
 def recognise(file: EvidenceFile) -> Source | None:
     """The source that reads this file, None if none does."""
     head = file.head()
@@ -116,7 +122,7 @@ def parse_files(case: Case, kinds: Mapping[str, str] = _NONE) -> Parsed:
     """The files of a case, each for itself; none is taken for a job's output because another file says so."""
     context = Context(case.clock, case.manifest)
     files = sorted(case.files, key=lambda f: f.name)
-    return {f.name: _read(f, context, _source(kinds[f.name]) if f.name in kinds else None) for f in files}
+    return {f.name: _read(f, context, by_kind().get(kinds.get(f.name, ""))) for f in files}
 
 
 def _offset(events: Sequence[Event]) -> timedelta | None:
@@ -143,7 +149,7 @@ def _parse(
     read = {**shared, **parse_files(replace(case, clock=clock), kinds)}
     for name, namer in _own_outputs(case, read, kinds.keys() | shared.keys()).items():
         file = next(f for f in case.files if f.name == name)
-        events, entry = _read(file, Context(clock, case.manifest), _source(JOB_OUTPUT))
+        events, entry = _read(file, Context(clock, case.manifest), by_kind()[JOB_OUTPUT])
         said = f"read as the job's own output: {namer} names it so"
         read[name] = events, replace(entry, note=f"{entry.note}; {said}" if entry.note else said)
     found = [read[name] for name in sorted(read)]
@@ -152,9 +158,6 @@ def _parse(
     return tuple(e for events, _ in found for e in events), _with_problems(coverage, case.problems)
 
 
-@cache
-def _source(kind: str) -> Source:
-    return next(source for source in all_sources() if kind == source.KIND)
 
 
 def _read(file: EvidenceFile, context: Context, source: Source | None) -> tuple[list[Event], Coverage]:
