@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import slurm_triage
+from tools.agent_zipapp import ALLOWED
 
 PACKAGE = Path(slurm_triage.__file__).resolve().parent
 IMPURE = {"subprocess", "sqlite3", "socket", "urllib", "http", "multiprocessing", "ssl", "asyncio", "requests"}
@@ -37,18 +38,7 @@ PURE = (
 )
 """Modules and packages between the evidence folder and the finished text: same input, same output, nothing outside."""
 
-AGENT = (
-    "node",
-    "transport",
-    "spool",
-    "spool_evidence",
-    "sections",
-    "section_file",
-    "filename_pattern",
-    "nodeset",
-    "log",
-    "report.mask",
-)
+AGENT = ALLOWED
 """What a node has of this project: these import the standard library and each other, nothing else."""
 
 FORBIDDEN = {

@@ -16,7 +16,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ENTRY = "slurm_triage.node.cli"
 """The module with the agent's `main(argv) -> int`."""
-ALLOWED = ("node", "transport", "spool", "spool_evidence", "sections", "log", "report.mask")
+ALLOWED = (
+    *("node", "transport", "spool", "spool_evidence", "sections", "section_file", "filename_pattern", "nodeset", "log"),
+    "report.mask",
+)
 """Parts that the agent may use: modules, or packages with all that is in them."""
 LISTED = ("slurm_triage/node/collect",)
 """Folders whose modules are found by listing them, not by an import."""
