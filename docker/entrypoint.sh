@@ -143,6 +143,37 @@ set_line() { grep -q "^$1=" /etc/slurm/slurm.conf || sed -i "1i $1=$2" /etc/slur
 # make_spool FOLDER OWNER
 make_spool() { install -d -o "$2" -g "$2" -m 0700 "$1" "$1"/{tmp,new,work,done,bad}; }
 
+# keep NAME COMMAND...: runs it as systemd would, again whenever it ends, with its lines in a log of that name.
+keep() {
+    local name=$1
+    shift
+    (while :; do
+        "$@" >>"/var/log/slurm/$name.log" 2>&1 || :
+        sleep 2
+    done) &
+}
+
+# The service of slurm-triage on the controller, and its agent on every host with a spool, unless DELIVERY is empty.
+start_service() {
+    [ -n "${DELIVERY-}" ] || return 0
+    install -d -o slurm -g slurm -m 0750 /var/lib/slurm-triage /var/lib/slurm-triage/service
+    install -d /etc/slurm-triage
+    cat >/etc/slurm-triage/service.toml <<'TOML'
+[service]
+listen = ":6821"
+interval = 30
+TOML
+    keep triage-service setpriv --reuid slurm --regid slurm --init-groups slurm-triage service run
+}
+
+start_agent() {
+    [ -n "${DELIVERY-}" ] || return 0
+    install -d /etc/slurm-triage
+    install -d -m 0700 /var/spool/slurm-triage
+    printf '[agent]\nservers = ["ctl"]\n' >/etc/slurm-triage/agent.toml
+    keep triage-agent slurm-triage agent run --watch
+}
+
 # The plugin is built once, by the controller, which is the first to run. The emulated machine, which has no compiler,
 # finds it in place.
 build_plugin() {
@@ -177,6 +208,8 @@ case "${1:-}" in
         slurmctld
         wait_for 'slurmctld' 60 scontrol ping
         say 'slurmctld runs'
+        start_service
+        start_agent
         stay pkill -TERM -x slurmctld
         ;;
     node)
@@ -190,6 +223,7 @@ case "${1:-}" in
         rm -f /run/slurmd.pid /run/prolog-fails
         slurmd
         say 'slurmd runs'
+        start_agent
         stay end_of_node
         ;;
     login)

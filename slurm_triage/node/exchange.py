@@ -184,7 +184,8 @@ class Exchange:
         except (TypeError, ValueError) as error:
             self.log.error("no-text", job=target.job.job, why=f"what the service sent is no section: {error}")
             return
-        came = self._write(target.job, str(item.get("name", "")), section, SECONDS)
+        name = str(item.get("name", ""))
+        came = self._write(target.job, name, section, SECONDS, first_uid=self.settings.first_uid)
         if came.written:
             target.revision, target.tries, target.trouble, target.closed = revision, 0, "", True
             self.log.info("written", job=target.job.job, path=came.path, revision=revision)

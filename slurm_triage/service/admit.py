@@ -108,10 +108,15 @@ def asked_of(message: Message, now: float) -> list[Asked]:
     return found
 
 
-def check(node: str, role: str, uid: int, address: str, peers: Peers, slurm_uid: int) -> str:
-    """`taken` if this uid at this address may speak for the host; `later` if nobody can tell now; else why not."""
+def check(node: str, role: str, uid: int, address: str, peers: Peers | None, slurm_uid: int) -> str:
+    """`taken` if this uid at this address may speak for the host; `later` if nobody can tell now; else why not.
+
+    Without `peers` a sender is believed wherever it is.
+    """
     if uid != 0 and not (role == CONTROLLER and uid == slurm_uid):
         return f"refused: uid {uid} is not root" + (" or SlurmUser" if role == CONTROLLER else "")
+    if peers is None:
+        return TAKEN
     there = peers.controller_is_at(address) if role == CONTROLLER else peers.node_is_at(node, address)
     if there is None:
         return LATER

@@ -169,6 +169,20 @@ class Asker:
                 found[job.raw] = text
         return found
 
+    def nodes(self) -> str:
+        """What slurmctld says of its nodes, one a line. Raises `AskError`."""
+        return self._answer(["scontrol", "show", "nodes", "-o", "--all", "--local"])
+
+    def config(self) -> str:
+        """The configuration. Raises `AskError`."""
+        return self._answer(["scontrol", "show", "config"])
+
+    def _answer(self, argv: Sequence[str]) -> str:
+        reply = self._run(argv)
+        if reply.problem:
+            raise AskError(reply.problem)
+        return reply.output.decode("utf-8", "replace")
+
     def settings(self) -> Mapping[str, bytes]:
         """Configuration, partitions and QOS as evidence files. What cannot be asked is left out."""
         if time.monotonic() - self._settings_at > SETTINGS_AGE:

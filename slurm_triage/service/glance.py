@@ -48,6 +48,8 @@ def glance(table: bytes) -> Glance:
     """What a table of `ask.split_table` tells: `|` between fields, which hold none, times in UTC, attempts in order."""
     lines = table.decode("utf-8", "replace").splitlines()
     names = {name: index for index, name in enumerate(lines[0].split("|"))} if lines else {}
+    if not {"JobIDRaw", "State"} <= names.keys():
+        return Glance((), "", False, None)
     attempts: list[Attempt] = []
     shown, running = "", False
     ends: list[float] = []

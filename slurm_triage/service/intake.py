@@ -144,9 +144,11 @@ class Intake:
                     "SELECT received, packed FROM told WHERE job = ? ORDER BY id", (job,)
                 ):
                     try:
-                        found.setdefault(job, []).append(_told(unpack(packed), received))
+                        told = _told(unpack(packed), received)
                     except (Malformed, ValueError):
                         self.dropped += 1
+                    else:
+                        found.setdefault(job, []).append(told)
         return found
 
     def used(self, cases: Iterable[tuple[str, int]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 import signal
 import threading
 import time
@@ -9,17 +10,36 @@ from collections.abc import Callable
 from functools import partial
 
 from slurm_triage.log import Log
+from slurm_triage.service import admit
 from slurm_triage.service import ledger as books
 from slurm_triage.service.ask import Asker
-from slurm_triage.service.config import Settings
+from slurm_triage.service.config import Settings, address
+from slurm_triage.service.intake import Intake, IntakeError
+from slurm_triage.service.listener import Listener, ListenError
 from slurm_triage.service.metrics import metrics
 from slurm_triage.service.notify import notify
+from slurm_triage.service.peers import Peers
+from slurm_triage.service.pool import Pool
+from slurm_triage.service.publish import Publisher
+from slurm_triage.service.round import Means, Swept
 from slurm_triage.service.sweep import Stopped, Sweeper, SweepError
+from slurm_triage.service.texts import Texts, TextsError
+from slurm_triage.transport.auth import AuthError, auth_of
 
 LONGEST = 900.0
 """Most seconds between two tries."""
 WATCH = 20.0
 """Seconds between two signs of life for systemd while nothing is to be done."""
+LOOK = 0.5
+"""Seconds between two looks at what nodes told, while there is something."""
+BEATS = ((10, 1.0), (100, 5.0))
+"""Most jobs of a prompt round, and the seconds from its beginning to that of the next."""
+BUSY_BEAT = 30.0
+"""The same after a larger round."""
+
+
+class StartError(Exception):
+    """The service cannot begin its work; the message says why."""
 
 
 class Service:
@@ -30,36 +50,78 @@ class Service:
         self.log = log
         self.clock = clock
         self.asker = Asker(settings.timeout)
-        self.sweeper = Sweeper(settings, self.asker, log)
+        self.pool = Pool(int(settings.workers))
+        self.listener: Listener | None = None
+        self.sweeper = Sweeper(Means(settings, self.asker, self.pool, log))
         self.stop = threading.Event()
+        self._heard = threading.Event()
         self._ledger = settings.state / books.FILE
         self._failures = 0
+        self._prompt_at = float("-inf")
+
+    # -------------------------------------------------------------------------------------------- rounds
 
     def once(self) -> bool:
-        """One round, whole or not at all as far as the ledger goes; whether it came to its end."""
+        """One sweep, whole or not at all as far as the ledger goes; whether it came to its end."""
         began = time.monotonic()
+        found = self._round(self.sweeper.sweep)
+        if found is None:
+            return False
+        self._failures = 0
+        self._said("swept", found, began)
+        notify(f"STATUS=swept; {found.recorded} recorded, {found.waiting} waiting")
+        return True
+
+    def prompt(self) -> bool:
+        """One round over what nodes told, if its time has come; whether one was made."""
+        if self.sweeper.means.intake is None or time.monotonic() < self._prompt_at:
+            return False
+        began = time.monotonic()
+        calls = sum(self.asker.calls.values())
+        found = self._round(self.sweeper.prompt)
+        if found is None:
+            # Nothing to do costs nothing; what failed is tried again after a while.
+            self._prompt_at = began + (BUSY_BEAT if self._failures else LOOK)
+            return False
+        looked = found.recorded + found.bad + found.waiting
+        beat = next((seconds for most, seconds in BEATS if looked <= most), BUSY_BEAT)
+        self._prompt_at = began + beat
+        if found.recorded or found.bad or sum(self.asker.calls.values()) > calls + 5:
+            self._said("told", found, began)
+        return True
+
+    def _round(self, work: Callable[..., Swept | None]) -> Swept | None:
+        """What came of a round; None if it did not come to its end, or if there was nothing to do."""
         ledger = None
         try:
             with books.locked(self.settings.state):
                 ledger = books.load(self._ledger)
-                found = self.sweeper.sweep(ledger, self.clock(), partial(self._part_done, ledger))
-                books.save(self._ledger, ledger.text())
+                found = work(ledger, self.clock(), partial(self._part_done, ledger))
+                if found is not None:
+                    books.save(self._ledger, ledger.text())
         except Stopped:
-            return False
+            return None
         except Exception as error:  # the service outlives whatever goes wrong in a round
-            known = isinstance(error, (SweepError, books.LedgerError))
-            why = str(error) if known else f"{type(error).__name__}: {error}"
-            self._failures += 1
-            self.log.error("sweep-failed", why=why, failures=self._failures)
-            if ledger is not None:
-                self._count_failure()
-            notify(f"STATUS=failed {self._failures} times")
-            return False
-        self._failures = 0
+            self._failed(error, ledger)
+            return None
+        if found is not None:
+            self._metrics(ledger)
+        return found
+
+    def _failed(self, error: Exception, ledger: books.Ledger | None) -> None:
+        known = isinstance(error, (SweepError, books.LedgerError))
+        why = str(error) if known else f"{type(error).__name__}: {error}"
+        self._failures += 1
+        self.log.error("sweep-failed", why=why, failures=self._failures)
+        if ledger is not None:
+            self._count_failure()
+        notify(f"STATUS=failed {self._failures} times")
+
+    def _said(self, event: str, found: Swept, began: float) -> None:
         causes = ",".join(f"{cause}={n}" for cause, n in sorted(found.causes.items())) or None
         self.log.info(
-            "swept",
-            ended=found.ended,
+            event,
+            ended=found.ended or None,
             recorded=found.recorded,
             amended=found.amended or None,
             waiting=found.waiting,
@@ -68,9 +130,6 @@ class Service:
             seconds=time.monotonic() - began,
             calls=sum(self.asker.calls.values()),
         )
-        self._metrics(ledger)
-        notify(f"STATUS=swept; {found.recorded} recorded, {found.waiting} waiting")
-        return True
 
     def _part_done(self, ledger: books.Ledger) -> None:
         """What has been said is kept at once: a service that is killed need not say it again."""
@@ -90,26 +149,90 @@ class Service:
             return  # said already
 
     def _metrics(self, ledger: books.Ledger) -> None:
+        means = self.sweeper.means
         try:
-            books.save(self.settings.state / "metrics.prom", metrics(ledger, self.asker.calls, self.clock()), 0o644)
-        except books.LedgerError as error:
+            agents = dict(self.listener.counts) if self.listener else {}
+            texts = means.publisher.texts.counts() if means.publisher else {}
+            text = metrics(ledger, self.asker.calls, self.clock(), agents, texts)
+            books.save(self.settings.state / "metrics.prom", text, 0o644)
+        except (books.LedgerError, TextsError) as error:
             self.log.error("no-metrics", why=str(error))
 
     def pause(self) -> float:
-        """Seconds until the next round: the interval, doubled for every failure in a row."""
+        """Seconds until the next sweep: the interval, doubled for every failure in a row."""
         return min(self.settings.interval * 2.0 ** min(self._failures, 10), max(LONGEST, self.settings.interval))
 
+    # -------------------------------------------------------------------------------------------- life
+
     def run(self) -> None:
-        """Rounds until SIGTERM or SIGINT; of a round that is under way the part in hand is finished first."""
+        """Rounds until SIGTERM or SIGINT; of a round that is under way the part in hand is finished first.
+
+        Raises `StartError` if the port for agents cannot be opened.
+        """
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self.stop.set())
-        notify("READY=1")
-        self.log.info("started", interval=self.settings.interval, history=self.settings.history)
-        while not self.stop.is_set():
-            self.once()
-            end = time.monotonic() + self.pause()
-            while not self.stop.is_set() and (left := end - time.monotonic()) > 0:
-                notify("WATCHDOG=1")
-                self.stop.wait(min(left, WATCH))
-        notify("STOPPING=1")
+            signal.signal(number, lambda *_: self.end())
+        try:
+            if self.settings.listen:
+                self.open()
+            notify("READY=1")
+            self.log.info("started", interval=self.settings.interval, history=self.settings.history)
+            while not self.stop.is_set():
+                self.once()
+                self._until(time.monotonic() + self.pause())
+            notify("STOPPING=1")
+        finally:
+            self.close()
         self.log.info("stopped")
+
+    def end(self) -> None:
+        """Says that it is to end. For signal handlers."""
+        self.stop.set()
+        self._heard.set()
+
+    def close(self) -> None:
+        """Closes the port and the processes."""
+        if self.listener is not None:
+            self.listener.stop()
+        self.pool.close()
+
+    def _until(self, end: float) -> None:
+        """Prompt rounds as nodes speak, until the time of the next sweep."""
+        while not self.stop.is_set() and (left := end - time.monotonic()) > 0:
+            notify("WATCHDOG=1")
+            self.prompt()
+            waiting = self.sweeper.told_something()
+            self._heard.wait(min(left, LOOK if waiting else WATCH))
+            if self._heard.is_set() and not self.stop.is_set():
+                self._heard.clear()
+
+    def open(self) -> None:
+        """Opens the port for agents. Raises `StartError`."""
+        settings = self.settings
+        try:
+            intake, texts = Intake(settings.state), Texts(settings.state)
+            self.listener = Listener(
+                address(settings.listen),
+                auth_of(settings.auth, str(settings.key)),
+                intake,
+                texts,
+                self._check(),
+                self.log,
+                self._heard.set,
+                self.clock,
+            )
+            self.listener.start()
+        except (IntakeError, TextsError, ListenError, AuthError) as error:
+            raise StartError(str(error)) from error
+        publisher = Publisher(settings, texts, self.listener.published)
+        self.sweeper = Sweeper(Means(settings, self.asker, self.pool, self.log, intake, publisher))
+        self.log.info("listening", address=f"{self.listener.address[0]}:{self.listener.address[1]}")
+
+    def _check(self) -> admit.Check:
+        peers = Peers(self.asker.nodes, self.asker.config)
+        try:
+            slurm = pwd.getpwnam(self.settings.slurm_user).pw_uid
+        except KeyError:
+            slurm = -1
+            self.log.error("no-user", why=f"there is no user {self.settings.slurm_user} here (setting slurm_user)")
+        believing = not self.settings.check_addresses
+        return lambda node, role, uid, at: admit.check(node, role, uid, at, None if believing else peers, slurm)

@@ -7,8 +7,17 @@ from collections.abc import Mapping
 from slurm_triage.service.ledger import Ledger
 
 
-def metrics(ledger: Ledger, calls: Mapping[str, int], now: float) -> str:
-    """The text. `calls` counts commands of Slurm; `now` is an epoch."""
+def metrics(
+    ledger: Ledger,
+    calls: Mapping[str, int],
+    now: float,
+    agents: Mapping[str, int] | None = None,
+    texts: Mapping[str, int] | None = None,
+) -> str:
+    """The text. `now` is an epoch.
+
+    `calls` counts commands of Slurm, `agents` what was exchanged with nodes, `texts` what users got.
+    """
     lines = []
 
     def add(name: str, kind: str, text: str, values: Mapping[str, float]) -> None:
@@ -36,6 +45,19 @@ def metrics(ledger: Ledger, calls: Mapping[str, int], now: float) -> str:
         {f'{{command="{name}"}}': float(n) for name, n in calls.items()},
     )
     add("waiting", "gauge", "Jobs whose accounting is not final yet.", {"": float(len(ledger.waiting))})
+    add(
+        "agents_total",
+        "counter",
+        "Messages, cases and texts that were exchanged with agents since the start of the service.",
+        {f'{{what="{name}"}}': float(n) for name, n in (agents or {}).items()},
+    )
+    add(
+        "texts",
+        "gauge",
+        "Diagnoses for users: written, waiting for a node to write them, failed, or not to be written.",
+        {f'{{state="{name}"}}': float(n) for name, n in (texts or {}).items()},
+    )
+    add("dropped_total", "counter", "Jobs whose evidence was dropped unused.", {"": float(ledger.counts["dropped"])})
     swept = ledger.swept or 0.0
     add("swept_timestamp_seconds", "gauge", "Time up to which accounting is swept; watch its age.", {"": swept})
     lag = now - ledger.swept if ledger.swept is not None else 0.0

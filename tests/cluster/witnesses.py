@@ -13,7 +13,7 @@ CTLD_SPOOL = "/var/spool/slurm-triage-ctld"
 CONTROLLER = "ctl"
 TICKETS = ("spank", "epilog", "epilogslurmctld")
 KINDS = ("tasks", *TICKETS)
-_NAME = re.compile(r"(?:\./)?new/(\d+)\.\d+\.(\d+)\.(\d+)\.(" + "|".join(KINDS) + ")")
+_NAME = re.compile(r"(?:\./)?(?:new|work|done)/(\d+)\.\d+\.(\d+)\.(\d+)\.(" + "|".join(KINDS) + ")")
 _TASK = re.compile(
     r"[\d.]+ node=\S+ stepd=\d+ task_exit job=(\d+) step=(\S+) rank=(\d+) .*status=0x([0-9a-f]{4}) mono=[\d.]+ clean=\d+"
 )
@@ -55,8 +55,8 @@ def named(host: str, path: str, content: bytes) -> Left:
 
 
 def unpack(host: str, archive: bytes) -> list[Left]:
-    """The files below new/ of a spool that was packed with tar. Raises `ValueError` for what no writer leaves."""
-    found = []
+    """The records of a spool that was packed with tar. Raises `ValueError` for what no writer leaves."""
+    found: dict[str, Left] = {}
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         for member in files:
             stream = files.extractfile(member) if member.isfile() else None
@@ -64,13 +64,15 @@ def unpack(host: str, archive: bytes) -> list[Left]:
                 continue
             if (member.mode & 0o777) != 0o600:
                 raise ValueError(f"{host}: {member.name} has the mode {member.mode:o}")
-            found.append(named(host, member.name, stream.read()))
-    return sorted(found, key=lambda left: (left.job, left.order, left.kind))
+            # The agent moves records on: one may have been seen in two folders.
+            found[member.name.rpartition("/")[2]] = named(host, member.name, stream.read())
+    return sorted(found.values(), key=lambda left: (left.job, left.order, left.kind))
 
 
 def pack_command(spool: str) -> str:
     """The line of shell that packs a spool for `unpack`. A file that comes while tar lists the folder is no error."""
-    return f"cd {spool} && tar -c ./new 2>/dev/null || [ $? = 1 ]"
+    # In the order in which records wander, so that none is missed. tar ends with 2 for a file that has gone meanwhile.
+    return f"cd {spool} && {{ tar -c ./new ./work ./done 2>/dev/null || [ $? -le 2 ]; }}"
 
 
 def evidence(left: Iterable[Left]) -> dict[str, bytes]:

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from slurm_triage import cli
+from slurm_triage.log import Log, line
 from slurm_triage.service import ledger as books
 from slurm_triage.service.config import ConfigError, Settings, load
 from slurm_triage.service.ledger import Ledger, LedgerError, Said, Waiting
-from slurm_triage.log import Log, line
 from slurm_triage.service.loop import LONGEST, Service
 from slurm_triage.service.metrics import metrics
 from slurm_triage.service.notify import notify

@@ -12,13 +12,13 @@ import pytest
 from slurm_triage.engine import Study
 from slurm_triage.history.database import HistoryError
 from slurm_triage.history.store import History
+from slurm_triage.log import Log
 from slurm_triage.recording import record
 from slurm_triage.service import judge
 from slurm_triage.service import sweep as sweeping
 from slurm_triage.service.ask import JobName
 from slurm_triage.service.config import Settings
 from slurm_triage.service.ledger import Ledger, Waiting
-from slurm_triage.log import Log
 from slurm_triage.service.sweep import Sweeper, SweepError
 from tests.service.jobs import FakeAsker, cause_of, end_of, recorded
 

@@ -33,8 +33,9 @@ usable() {
     found=$(docker inspect "$(container ctl)" -f \
         '{{.State.Running}} {{.Config.Image}} {{index .Config.Labels "com.docker.compose.project.working_dir"}}')
     set_up=$(docker inspect "$(container ctl)" -f '{{range .Config.Env}}{{println .}}{{end}}' |
-        sed -n -e '/^WITNESSES=/p' -e '/^SETUP=/p' | sort)
-    [ "$found" = "true $IMAGE $PWD" ] && [ "$set_up" = "SETUP=$SETUP
+        sed -n -e '/^DELIVERY=/p' -e '/^WITNESSES=/p' -e '/^SETUP=/p' | sort)
+    [ "$found" = "true $IMAGE $PWD" ] && [ "$set_up" = "DELIVERY=$DELIVERY
+SETUP=$SETUP
 WITNESSES=$WITNESSES" ]
 }
 

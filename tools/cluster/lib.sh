@@ -4,8 +4,9 @@
 SLURM=${SLURM:-24.11}
 IMAGE=slurm-triage-cluster:$SLURM
 PROJECT=slurm-triage
-# What docker-compose.yml hands to the containers: which witnesses are installed, and how Slurm is set up.
-export WITNESSES="${WITNESSES-spank epilog epilogslurmctld}" SETUP="${SETUP-}"
+# What docker-compose.yml hands to the containers: which witnesses are installed, how Slurm is set up, and whether there are
+# a service and agents.
+export WITNESSES="${WITNESSES-spank epilog epilogslurmctld}" SETUP="${SETUP-}" DELIVERY="${DELIVERY-yes}"
 
 fail() {
     echo "cluster: $*" >&2

@@ -1,0 +1,103 @@
+"""From verdicts to texts for users: who gets one, what it is called, and the one text for the many of an array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from slurm_triage.history.store import History
+from slurm_triage.nodeset import expand
+from slurm_triage.report.array import Task, array_text
+from slurm_triage.service.config import Settings
+from slurm_triage.service.glance import Glance
+from slurm_triage.service.policy import Attempt, why_no_file
+from slurm_triage.service.pool import AttemptText, Judged
+from slurm_triage.service.texts import NONE, TEXT, Text, Texts, group_key
+
+_TASKS = """
+SELECT job.array_task AS task, attempt.cause, attempt.strength, attempt.owner, attempt.nodes, attempt.summary
+FROM attempt JOIN job ON job.id = attempt.job
+WHERE job.array_id = ? AND job.cluster = ? AND attempt.cause <> 'no_failure'
+ORDER BY job.submit_time, attempt.at
+"""
+
+
+class Publisher:
+    """Decides and hands to `texts`; `tell` is called with the raw ids of which something can be read now."""
+
+    def __init__(self, settings: Settings, texts: Texts, tell: Callable[[Iterable[str]], object]) -> None:
+        self.settings, self.texts, self._tell = settings, texts, tell
+
+    def publish(self, judged: Sequence[tuple[str, Judged, Glance]], history: History, now: float) -> None:
+        """Publishes what was said of these jobs. Raises `TextsError`."""
+        found: list[Text] = []
+        grouped: dict[tuple[str, str], list[Text]] = {}
+        counted: dict[str, int] = {}
+        for raw, result, look in judged:
+            for attempt in result.attempts:
+                text = self._text(raw, attempt, look)
+                if text.state == TEXT and text.array:
+                    if text.array not in counted:
+                        counted[text.array] = sum(self.texts.of_array(text.array))
+                    counted[text.array] += 1
+                    if counted[text.array] > self.settings.group_from:
+                        text = _grouped(text)
+                        grouped.setdefault((text.array, attempt.section["cluster"]), []).append(text)
+                found.append(text)
+        self.texts.publish(found, now)
+        groups = [self._group(array, cluster, some, history) for (array, cluster), some in grouped.items()]
+        self.texts.publish(groups, now)
+        self._tell([raw for raw, _, _ in judged])
+
+    def _text(self, raw: str, attempt: AttemptText, look: Glance) -> Text:
+        why = why_no_file(
+            Attempt(
+                attempt.cause, attempt.bad, attempt.user, attempt.own_scancel, attempt.interactive, attempt.comment
+            ),
+            self.settings,
+        )
+        start = attempt.start or 0.0
+        index = look.attempt_of(start, start) if start else None
+        nodes = look.attempts[index].nodes if index is not None else ""
+        return Text(
+            job=raw,
+            start=start,
+            nodes=nodes,
+            verdict=f"{attempt.cause} {attempt.strength} {attempt.owner}",
+            name=f"{attempt.section['job_name']}.diagnosis.txt",
+            section=attempt.section,
+            array="" if why else attempt.array,
+            state=NONE if why else TEXT,
+            why=why,
+        )
+
+    def _group(self, array: str, cluster: str, some: Sequence[Text], history: History) -> Text:
+        """The text of the array as it stands now."""
+        known = "" if cluster == "unknown" else cluster
+        rows = {
+            row["task"]: Task(
+                row["task"], row["cause"], row["strength"], row["owner"], _nodes(row["nodes"]), row["summary"]
+            )
+            for row in history.db.execute(_TASKS, (array, known))
+            if row["task"]
+        }  # fmt: skip
+        text = array_text(array, list(rows.values()))
+        # One section, whatever it says: so it keeps its name.
+        section = {"job_name": array, "cluster": cluster, "submit": "unknown", "start": "unknown", "text": text}
+        return Text(
+            job=group_key(array),
+            start=0.0,
+            nodes="",
+            verdict=text.partition("\n")[0],
+            name=f"{array}.diagnosis.txt",
+            section=section,
+        )
+
+
+def _nodes(folded: str | None) -> tuple[str, ...]:
+    return tuple((expand(folded or "") or ())[:64])
+
+
+def _grouped(text: Text) -> Text:
+    """The same attempt without a file of its own."""
+    why = f"many tasks of array {text.array} failed: see {text.array}.diagnosis.txt"
+    return Text(text.job, text.start, text.nodes, text.verdict, array=text.array, state=NONE, why=why)
