@@ -6,7 +6,6 @@ Slurm's commands cost nothing here: they answer from memory, and are counted.
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 import argparse
 import json
 import re
@@ -23,30 +22,13 @@ from slurm_triage import sources
 from slurm_triage.case import from_files
 from slurm_triage.engine import study_events
 from slurm_triage.history.store import History
-=======
-import json
-import re
-import time
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
-
-from slurm_triage.history.store import History
-from slurm_triage.live import accounting
->>>>>>> 4225a46 (wip)
 from slurm_triage.live._command import Reply
 from slurm_triage.recording import recording
 from slurm_triage.report.text import render
 from slurm_triage.service import judge
 from slurm_triage.service.ask import AT_ONCE, Asker, JobName
-<<<<<<< HEAD
 from slurm_triage.service.judge import Case
 from slurm_triage.service.pool import Failed, Pool
-=======
-from slurm_triage.service.pool import Options, Pool
->>>>>>> 4225a46 (wip)
 from tests.corpus.load import cases
 
 JOBS = 10_000
@@ -56,14 +38,7 @@ FIRST = 1_000_000
 """Raw id of the first job of the storm."""
 CORPORA = ("recorded-witnesses", "recorded-24.11")
 VERSION = "24.11.5"
-<<<<<<< HEAD
 SETTINGS = ("scontrol-config.txt", "scontrol-partition.txt", "sacctmgr-qos.psv")
-=======
-NOW = 1_900_000_000.0
-"""Epoch of the sweep, long after all ends."""
-SETTINGS = ("scontrol-config.txt", "scontrol-partition.txt", "sacctmgr-qos.psv")
-OPTIONS = Options(now=NOW)
->>>>>>> 4225a46 (wip)
 
 
 # ------------------------------------------------------------------------------------------------ the storm
@@ -71,20 +46,13 @@ OPTIONS = Options(now=NOW)
 
 @dataclass(frozen=True)
 class Model:
-<<<<<<< HEAD
     """A job: its raw id, its rows and JSON objects of accounting, what its nodes have of it and say with it."""
-=======
-    """A recorded job: its raw id, its rows and JSON objects of accounting, what its nodes have of it."""
->>>>>>> 4225a46 (wip)
 
     raw: str
     rows: bytes
     jobs: bytes
     node: dict[str, bytes]
-<<<<<<< HEAD
     manifest: dict[str, Any]
-=======
->>>>>>> 4225a46 (wip)
 
 
 @dataclass
@@ -113,11 +81,7 @@ class Storm:
                 whole = json.loads(files["sacct.json"])
                 jobs = ",".join(json.dumps(job) for job in whole.pop("jobs"))
                 tail = json.dumps(whole)[1:].encode()
-<<<<<<< HEAD
                 models.append(Model(str(ids[0]), b"\n".join(rows), jobs.encode(), dict(_of_nodes(files)), _said(files)))
-=======
-                models.append(Model(str(ids[0]), b"\n".join(rows), jobs.encode(), dict(_of_nodes(files))))
->>>>>>> 4225a46 (wip)
                 for file, data in files.items():
                     if (base := file.rsplit("/", 1)[-1]) in SETTINGS:
                         settings.setdefault(base, data)
@@ -133,7 +97,6 @@ class Storm:
         def changed(data: bytes) -> bytes:
             return old.sub(raw.encode(), data)
 
-<<<<<<< HEAD
         node = {name: _STAMP.sub(fraction, changed(data)) for name, data in model.node.items()}
         return Model(raw, changed(model.rows), changed(model.jobs), node, model.manifest)
 
@@ -150,32 +113,15 @@ _STAMP = re.compile(rb"(?<=\.)[0-9]{6}\]")
 def _said(files: Mapping[str, bytes]) -> dict[str, Any]:
     boot = re.search(rb"^boot_epoch = ([0-9.]+)$", files["manifest.toml"], re.MULTILINE)
     return {"boot_epoch": {"": float(boot[1])} if boot else {}, "not_seen": []}
-=======
-        node = {
-            name: re.sub(rb"(?<=\.)[0-9]{6}\]", fraction, data, count=0) if name.startswith("kmsg") else data
-            for name, data in model.node.items()
-        }
-        return Model(raw, changed(model.rows), changed(model.jobs), {n: changed(d) for n, d in node.items()})
->>>>>>> 4225a46 (wip)
 
 
 def _of_nodes(files: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
     """What agents would send of a recorded job, under their names for it."""
-<<<<<<< HEAD
-=======
-    manifest = files["manifest.toml"].decode()
-    boot = re.search(r"^boot_epoch = ([0-9.]+)$", manifest, re.MULTILINE)
-    yield judge.MANIFEST, json.dumps({"boot_epoch": {"": float(boot[1])} if boot else {}}).encode()
->>>>>>> 4225a46 (wip)
     for name, data in files.items():
         if name == "spank.txt":
             yield "tasks.txt", data
         elif name == "job.out":
-<<<<<<< HEAD
             yield "job.out", data
-=======
-            yield "out/job.out", data
->>>>>>> 4225a46 (wip)
         elif name.startswith(("env.", "tasks.", "kmsg.")):
             yield name, data
 
@@ -190,22 +136,19 @@ class StormAsker(Asker):
         self._columns = (*(name for name in storm.columns if name != "State"), "State")
         self.answering = 0.0
 
-<<<<<<< HEAD
     def evidence_of(self, number: int) -> dict[str, bytes]:
         """What accounting says of one job of the storm."""
         raw = str(FIRST + number)
         return self.evidence([JobName(raw, raw)])[raw]
 
-=======
->>>>>>> 4225a46 (wip)
     def _run(self, argv: Sequence[str]) -> Reply:
         self.calls[argv[0]] += 1
         began = time.process_time()
-        output = self._answer(argv)
+        output = self._printed(argv)
         self.answering += time.process_time() - began
         return Reply(output)
 
-    def _answer(self, argv: Sequence[str]) -> bytes:
+    def _printed(self, argv: Sequence[str]) -> bytes:
         jobs = [self.storm.job(int(shown) - FIRST) for shown in argv[argv.index("-j") + 1].split(",")]
         if "--json" in argv:
             return b'{"jobs":[' + b",".join(job.jobs for job in jobs) + b"]," + self.storm.tail
@@ -230,7 +173,6 @@ def parts(count: int) -> Iterator[list[JobName]]:
 
 
 def bench_stages(storm: Storm, path: Path, count: int) -> Iterator[str]:
-<<<<<<< HEAD
     """Milliseconds of CPU that a case costs in each stage, in one process."""
     clock = time.process_time
     asker = StormAsker(storm)
@@ -323,54 +265,3 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 if __name__ == "__main__":
     sys.exit(main())
-=======
-    """Milliseconds of CPU a case in each stage, in one process."""
-    asker = StormAsker(storm)
-    spent: Counter[str] = Counter()
-    clock = time.process_time
-    began = clock()
-    cluster = judge.Cluster(storm.settings, VERSION)
-    yield f"  settings of the cluster, once      {1000 * (clock() - began):8.2f} ms"
-    done = 0
-    with History.open(path) as history:
-        for part in parts(count):
-            began = clock()
-            answered = asker.answering
-            evidence = asker.evidence(part)
-            spent["split"] += clock() - began - (asker.answering - answered)
-            kept = []
-            for raw, files in evidence.items():
-                own = storm.job(int(raw) - FIRST).node
-                began = clock()
-                judge.read(files, cluster)
-                spent["parse accounting"] += (told := clock()) - began
-                case = judge.read({**files, **own}, cluster)
-                spent["parse all"] += (parsed := clock()) - told
-                study = case.study()
-                spent["facts and rules"] += (judged := clock()) - parsed
-                render(study.diagnosis)
-                spent["text"] += (told := clock()) - judged
-                kept.append(recording(study))
-                spent["document"] += clock() - told
-                done += 1
-            began = clock()
-            list(history.record_many(kept))
-            spent["record"] += clock() - began
-    for stage, seconds in spent.items():
-        yield f"  {stage:<24} {1000 * seconds / done:8.2f} ms"
-    whole = sum(spent.values()) - spent["parse accounting"]
-    yield f"  {'all':<24} {1000 * whole / done:8.2f} ms, {done / whole:.0f} cases/s of one CPU"
-
-
-def bench_storm(storm: Storm, path: Path, count: int, workers: int) -> Iterator[str]:
-    """Cases a second from accounting to the history, by the wall clock."""
-    asker = StormAsker(storm)
-    evidence = [{r: {**f, **storm.job(int(r) - FIRST).node} for r, f in asker.evidence(p).items()} for p in parts(64)]
-    failed = done = 0
-    with Pool(workers) as pool, History.open(path) as history:
-        list(pool.judge(evidence[0].items(), storm.settings, VERSION, OPTIONS))  # starts the processes
-        for part in parts(count):
-            nodes = {job.raw: storm.job(int(job.raw) - FIRST).node for job in part}
-            ready = [(raw, {**files, **nodes[raw]}) for raw, files in asker.evidence(part).items()]
-"""UNFINISHED"""
->>>>>>> 4225a46 (wip)
