@@ -24,7 +24,7 @@ from slurm_triage.sections import Section
 TEXT_LIMIT = 256 * 1024
 """Bytes of the longest text that is written; the report's own texts are a few KiB."""
 
-_NAME = re.compile(r"([0-9]{1,10})(?:_([0-9]{1,10}))?\.diagnosis\.txt", re.ASCII)
+_NAME = re.compile(r"[0-9]{1,10}(_[0-9]{1,10})?\.diagnosis\.txt")
 _DONE = b"done"
 
 
@@ -75,12 +75,11 @@ def deliver(
 
 def _check_name(job: Job, name: str, section: Section) -> None:
     """Raises `AsUserError` unless the file is one of this job's."""
-    match = _NAME.fullmatch(name)
     stem = name[: -len(".diagnosis.txt")]
     known = {job.job} if job.array is None else {job.job, job.array[0], "_".join(job.array)}
     # Without a name nobody has told whether the job is a task of an array; its user it is in any case.
-    unknown = job.array is None and not job.name and match is not None and match[2] is not None
-    if match is None or not (stem in known or unknown) or section.job_name != stem:
+    unknown = job.array is None and not job.name
+    if not _NAME.fullmatch(name) or not (stem in known or unknown) or section.job_name != stem:
         raise AsUserError(f"what the service sent is not of this job: {mask.clean(name[:80])}")
 
 

@@ -149,7 +149,8 @@ def test_what_a_user_wrote_into_the_file_stays(job: Job, out: Path) -> None:
         ("1118_2.diagnosis.txt", {"array": ("1117", "2")}, False),
         ("1117_2.diagnosis.txt", {}, True),  # no task record: the node does not know of which array it is
         ("1117_2.diagnosis.txt", {"name": "fit"}, False),  # it does, and it is of none
-        ("1117.diagnosis.txt", {}, False),
+        ("1117.diagnosis.txt", {}, True),
+        ("1117.diagnosis.txt", {"name": "fit"}, False),
         ("1120.diagnosis.txt", {"name": "fit"}, False),
         ("../x", {}, False),
         ("/etc/passwd", {}, False),
