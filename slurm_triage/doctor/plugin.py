@@ -29,7 +29,7 @@ def release(path: Path) -> tuple[int, int]:
         raise NoPlugin("it is not made for 64 bits")
     try:
         number = _constant(data, "<" if data[5] == 1 else ">", b"plugin_version")
-    except (struct.error, IndexError, ValueError) as error:
+    except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise NoPlugin(f"it is damaged ({error})") from error
     if number is None:
         raise NoPlugin("it names no release of Slurm")

@@ -40,6 +40,7 @@ def place(host: Host) -> str:
 def lines(host: Host, file: str, seen: frozenset[str] = frozenset()) -> Iterator[Line]:
     """Lines that name our plugin, in the order in which Slurm reads them. Raises `OSError` for `file` itself."""
     changed = host.path(file).stat().st_mtime
+    seen = seen | {file}
     for number, text in enumerate(host.text(file).splitlines(), 1):
         words = text.partition("#")[0].split()
         if len(words) < 2:
@@ -48,7 +49,7 @@ def lines(host: Host, file: str, seen: frozenset[str] = frozenset()) -> Iterator
             for path in _included(host, file, words[1]):
                 if path not in seen and len(seen) < MOST_FILES:
                     try:
-                        yield from lines(host, path, seen | {file})
+                        yield from lines(host, path, seen)
                     except OSError:
                         continue
         elif os.path.basename(words[1]) == PLUGIN:  # noqa: PTH119 (text, not a path of this host)
