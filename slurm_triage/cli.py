@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from slurm_triage import __version__, case, doctor_cli, install_cli, service_cli, spool_cli
 from slurm_triage.engine import Study, ended_badly, study, study_events
 from slurm_triage.model import Coverage, Diagnosis
+from slurm_triage.node import cli as agent_cli
 from slurm_triage.report.brief import brief
 from slurm_triage.report.delivery import Refused, deliver
 from slurm_triage.report.document import document
@@ -102,6 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     spool_cli.add_verb(verbs)
     service_cli.add_verb(verbs)
+    agent_cli.add_verb(verbs)
     doctor_cli.add_verb(verbs)
     install_cli.add_verb(verbs)
     return parser
@@ -310,6 +312,10 @@ def _service(options: argparse.Namespace) -> int:
     return service_cli.run(options, _complain)
 
 
+def _agent(options: argparse.Namespace) -> int:
+    return agent_cli.run(options, _complain)
+
+
 def _doctor(options: argparse.Namespace) -> int:
     return doctor_cli.run(options, _complain)
 
@@ -386,6 +392,7 @@ _VERBS = {
     "bundle": _bundle,
     "spool": _spool,
     "service": _service,
+    "agent": _agent,
     "doctor": _doctor,
     "install": _install,
 }

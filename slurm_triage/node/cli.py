@@ -10,16 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slurm_triage import __version__
-from slurm_triage.log import Log
-from slurm_triage.node import agent
-from slurm_triage.node.config import ConfigError, Settings, load
-from slurm_triage.node.drawer import Drawer, DrawerError
-from slurm_triage.node.gentle import step_back
-from slurm_triage.node.target import read
-from slurm_triage.transport.auth import AuthError
+
+if TYPE_CHECKING:
+    from slurm_triage.node.config import Settings
 
 OK, BEHIND, UNUSABLE = 0, 1, 2
 LATE = 900.0
@@ -67,12 +63,17 @@ def add_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run(options: argparse.Namespace, complain: Complain) -> int:
     """Runs the action; returns the exit status."""
+    from slurm_triage.node.agent import AnotherAgent
+    from slurm_triage.node.config import ConfigError, load
+    from slurm_triage.node.drawer import DrawerError
+    from slurm_triage.transport.auth import AuthError
+
     try:
         settings = load(options.config)
         if options.action == "status":
             return _status(settings, as_json=options.json)
         return _run(settings, watch=options.watch)
-    except agent.AnotherAgent:
+    except AnotherAgent:
         return OK  # what is there to do is done by it
     except (ConfigError, DrawerError, AuthError) as error:
         complain(f"{error}.")
@@ -80,11 +81,15 @@ def run(options: argparse.Namespace, complain: Complain) -> int:
 
 
 def _run(settings: Settings, *, watch: bool) -> int:
+    from slurm_triage.log import Log
+    from slurm_triage.node.agent import Agent
+    from slurm_triage.node.gentle import step_back
+
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
     step_back()
-    one = agent.Agent(settings, Log(), stopped.is_set)
+    one = Agent(settings, Log(), stopped.is_set)
     if watch:
         one.watch()
     else:
@@ -93,8 +98,12 @@ def _run(settings: Settings, *, watch: bool) -> int:
 
 
 def _status(settings: Settings, *, as_json: bool) -> int:
-    outbox = Drawer(f"{settings.state}/outbox", agent.OUTBOX)
-    targets = Drawer(f"{settings.state}/targets", agent.TARGETS)
+    from slurm_triage.node.agent import OUTBOX, TARGETS
+    from slurm_triage.node.drawer import Drawer
+    from slurm_triage.node.target import read
+
+    outbox = Drawer(f"{settings.state}/outbox", OUTBOX)
+    targets = Drawer(f"{settings.state}/targets", TARGETS)
     waiting = outbox.entries()
     oldest = max((time.time() - entry.mtime for entry in waiting), default=0.0)
     listed = [read(data) for entry in targets.entries() if (data := targets.read(entry.name)) is not None]

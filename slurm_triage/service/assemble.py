@@ -12,6 +12,7 @@ from typing import Any
 from slurm_triage.nodeset import expand
 from slurm_triage.service.glance import Glance
 from slurm_triage.service.intake import Told
+from slurm_triage.sources import by_kind
 from slurm_triage.spool_evidence import names
 
 RECORDS = ("env.", "tasks.")
@@ -23,9 +24,9 @@ KINDS = {
     "slurmd.": "slurmd_log",
     "job.": "job_log",
     "node.": "node_facts",
-    "counters.": "error_counters",
-    "gpu.": "gpu",
-    "file_systems.": "file_systems",
+    "counters.": "node_readings",
+    "gpu.": "node_readings",
+    "filesystems.": "node_readings",
 }
 """What nodes may send, by the beginning of the name: the kind of source that reads it (slurm_triage.sources), whatever
 stands in it. Accounting is not among it: that is asked, not told."""
@@ -89,6 +90,8 @@ def _add(files: dict[str, bytes], case: Told, number: int | None) -> dict[str, s
     """Puts the files of a case to the others; returns the new names by the old."""
     renamed: dict[str, str] = {}
     for name, data in case.files.items():
+        if KINDS.get(name[: name.find(".") + 1]) not in by_kind():
+            continue  # nothing here reads it, and it must not be taken for something else
         wanted = name if number is None else _of_attempt(name, number)
         if name.startswith(RECORDS):
             if data in files.values():

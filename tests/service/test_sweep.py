@@ -6,19 +6,21 @@ import sqlite3
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from slurm_triage.engine import Study
 from slurm_triage.history.database import HistoryError
-from slurm_triage.history.store import History
+from slurm_triage.history.store import Detail, History
 from slurm_triage.log import Log
-from slurm_triage.recording import record
-from slurm_triage.service import judge
+from slurm_triage.service import ask, judge, pool
 from slurm_triage.service import sweep as sweeping
 from slurm_triage.service.ask import JobName
 from slurm_triage.service.config import Settings
 from slurm_triage.service.ledger import Ledger, Waiting
+from slurm_triage.service.patience import MARGIN
+from slurm_triage.service.pool import Pool
+from slurm_triage.service.round import UNSEEN, Means
 from slurm_triage.service.sweep import Sweeper, SweepError
 from tests.service.jobs import FakeAsker, cause_of, end_of, recorded
 
@@ -33,7 +35,7 @@ class Site:
         self.settings = replace(Settings(), history=root / "h.sqlite", state=root, **settings)  # type: ignore[arg-type]
         self.asker = FakeAsker(JOBS)
         self.lines: list[str] = []
-        self.sweeper = Sweeper(self.settings, self.asker, Log(self.lines.append))
+        self.sweeper = Sweeper(Means(self.settings, self.asker, Pool(0), Log(self.lines.append)))
         self.ledger = Ledger()
 
     def sweep(self, now: float) -> sweeping.Swept:
@@ -81,7 +83,7 @@ def test_what_is_not_final_waits_and_is_not_lost(site: Site) -> None:
     site.asker.ended = lambda since, until: []  # type: ignore[method-assign]
     site.sweep(end + 2)
     assert job in site.ledger.waiting
-    site.sweep(end + 6 + sweeping.MARGIN)
+    site.sweep(end + 6 + MARGIN)
     assert job in site.rows() and not site.ledger.waiting
 
 
@@ -128,17 +130,18 @@ def test_killed_between_history_and_ledger_does_it_again_and_nothing_twice(site:
 def test_a_history_that_fails_in_the_middle(site: Site, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     left = [number]
 
-    def fail(history: History, study: Study) -> int:
+    real = History.record
+
+    def fail(history: History, document: dict[str, object], detail: Detail) -> int:
         if left[0] == 0:
             raise HistoryError("disk full") from sqlite3.OperationalError("database or disk is full")
         left[0] -= 1
-        return record(history, study)
+        return real(history, document, detail)
 
-    monkeypatch.setattr(sweeping, "record", fail)
+    monkeypatch.setattr(History, "record", fail)
     with pytest.raises(SweepError, match="disk full"):
         site.sweep(LAST + 60)
-    assert len(site.rows()) == number
-    monkeypatch.setattr(sweeping, "record", record)
+    monkeypatch.setattr(History, "record", real)
     site.ledger = Ledger()
     site.sweep(LAST + 120)
     assert len(site.rows()) == sum(cause != "no_failure" for cause in cause_of().values())
@@ -147,21 +150,21 @@ def test_a_history_that_fails_in_the_middle(site: Site, number: int, monkeypatch
 def test_one_bad_record_stops_no_other_and_is_tried_again_when_it_changes(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = judge.read
+    real = judge.judge
     victim = next(job for job, cause in cause_of().items() if cause != "no_failure")
 
-    def read(files: dict[str, bytes], version: str | None) -> judge.Case:
-        if files["sacct.psv"].split(b"\n")[1].startswith(victim.encode()):
+    def evil(evidence: judge.Case, cluster: judge.Cluster) -> judge.Judged:
+        if evidence.name == victim:
             raise RecursionError("evil\nrecord")
-        return real(files, version)
+        return real(evidence, cluster)
 
-    monkeypatch.setattr(judge, "read", read)
+    monkeypatch.setattr(pool, "judge", evil)
     assert site.sweep(LAST + 60).bad == 1
     assert victim not in site.rows() and len(site.rows()) > 5
     assert site.ledger.bad[victim].startswith("RecursionError")
     assert [line for line in site.lines if line.startswith("error bad ") and "\n" not in line]
     assert site.sweep(LAST + 180).bad == 0  # the same evidence is not tried again
-    monkeypatch.setattr(judge, "read", real)
+    monkeypatch.setattr(pool, "judge", real)
     site.asker.jobs[victim]["sacct.psv"] += b"\n"
     site.sweep(LAST + 240)
     assert victim in site.rows() and not site.ledger.bad
@@ -170,12 +173,14 @@ def test_one_bad_record_stops_no_other_and_is_tried_again_when_it_changes(
 def test_a_job_that_cannot_be_recorded_is_bad_and_stops_no_other(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     victim = next(job for job, cause in cause_of().items() if cause != "no_failure")
 
-    def refuse(history: History, study: Study) -> int:
-        if study.diagnosis.job.job_id == victim:
-            raise HistoryError("constraint failed") from sqlite3.IntegrityError("constraint failed")
-        return record(history, study)
+    real = History.record
 
-    monkeypatch.setattr(sweeping, "record", refuse)
+    def refuse(history: History, document: dict[str, Any], detail: Detail) -> int:
+        if document["job"]["job_id"] == victim:
+            raise HistoryError("constraint failed") from sqlite3.IntegrityError("constraint failed")
+        return real(history, document, detail)
+
+    monkeypatch.setattr(History, "record", refuse)
     assert site.sweep(LAST + 60).bad == 1
     assert site.ledger.bad[victim].endswith("constraint failed") and len(site.rows()) > 5
 
@@ -191,7 +196,7 @@ def test_a_job_that_accounting_lists_and_does_not_show_waits_and_is_said(site: S
     site.asker.hidden = {victim}
     site.ledger.waiting[victim] = Waiting(victim, LAST)
     site.sweep(LAST + 7200)
-    assert site.ledger.bad[victim] == sweeping.UNSEEN
+    assert site.ledger.bad[victim] == UNSEEN
 
 
 def poorer(table: bytes) -> bytes:
@@ -262,7 +267,7 @@ def test_a_clock_that_is_set_back(site: Site) -> None:
 
 
 def test_many_jobs_are_done_in_parts_and_each_part_is_kept(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeping, "AT_ONCE", 4)
+    monkeypatch.setattr(ask, "AT_ONCE", 4)
     kept: list[int] = []
     site.sweeper.sweep(site.ledger, LAST + 60, lambda: kept.append(len(site.ledger.said)))
     assert max(map(len, site.asker.asked)) == 4 and kept == sorted(kept) and len(set(kept)) > 2
