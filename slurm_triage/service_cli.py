@@ -55,10 +55,10 @@ def add_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run(options: argparse.Namespace, complain: Complain) -> int:
     """Runs the verb; returns the exit status."""
+    from slurm_triage.log import Log
     from slurm_triage.service.config import ConfigError, load
     from slurm_triage.service.ledger import LedgerError
-    from slurm_triage.service.log import Log
-    from slurm_triage.service.loop import Service
+    from slurm_triage.service.loop import Service, StartError
 
     try:
         settings = load(options.config)
@@ -68,9 +68,15 @@ def run(options: argparse.Namespace, complain: Complain) -> int:
         complain(str(error))
         return UNUSABLE
     service = Service(settings, Log())
-    if options.action == "sweep":
-        return OK if service.once() else FAILED
-    service.run()
+    try:
+        if options.action == "sweep":
+            return OK if service.once() else FAILED
+        service.run()
+    except StartError as error:
+        complain(f"{error}.")
+        return UNUSABLE
+    finally:
+        service.close()
     return OK
 
 
@@ -85,6 +91,7 @@ def _status(settings: Settings, *, as_json: bool) -> int:
     causes = {k.removeprefix("cause:"): n for k, n in ledger.counts.most_common() if k.startswith("cause:")}
     if as_json:
         state = {"lag_s": lag, "up_to_date": good, "waiting": len(ledger.waiting), "bad": ledger.bad, "causes": causes}
+        state |= {"told": ledger.told, "texts": ledger.texts}
         print(json.dumps({"schema": "slurm-triage/service-status/1", **state, "counts": dict(ledger.counts)}))
         return OK if good else FAILED
     if lag is None:
@@ -94,6 +101,9 @@ def _status(settings: Settings, *, as_json: bool) -> int:
     else:
         print(f"{'up to date' if good else 'behind'}: last sweep {lag:.0f} s ago, {len(ledger.waiting)} jobs wait")
     print(f"  sweeps {ledger.counts['sweeps']}, failed {ledger.counts['failures']}, amended {ledger.counts['amended']}")
+    if ledger.texts:
+        texts = ", ".join(f"{number} {state}" for state, number in ledger.texts.items())
+        print(f"  files for users: {texts}; jobs that nodes told of and that are not judged yet: {ledger.told}")
     for cause, number in causes.items():
         print(f"  {number:6} {cause}")
     for job, why in list(ledger.bad.items())[-5:]:

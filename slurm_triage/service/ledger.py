@@ -46,7 +46,9 @@ class Ledger:
 
     `swept`: every job that ended before is judged, or in `waiting` (first seen) or in `bad` (the reason); `begun`: how
     far back the first sweep went; `late`: when late arrivals were last looked for.
-    `counts` are since the ledger began: `sweeps`, `failures`, `amended`, `bad`, and `cause:<id>`.
+    `told` is how many jobs nodes have spoken of that no round is done with, `texts` how many diagnoses for users are
+    written, waiting, failed or not to be written; both as of the last round. `counts` are since the ledger began:
+    `sweeps`, `failures`, `amended`, `bad`, and `cause:<id>`.
     """
 
     swept: float | None = None
@@ -56,6 +58,8 @@ class Ledger:
     said: dict[str, Said] = field(default_factory=dict)
     bad: dict[str, str] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
+    told: int = 0
+    texts: dict[str, int] = field(default_factory=dict)
 
     def forget(self, before: float, most_bad: int = 1000) -> None:
         """Drops what was said before an epoch, and the oldest of what could not be judged."""
@@ -69,7 +73,8 @@ class Ledger:
         times = {"swept": self.swept, "begun": self.begun, "late": self.late}
         waiting = {job: asdict(entry) for job, entry in self.waiting.items()}
         jobs = {"waiting": waiting, "said": said, "bad": self.bad}
-        return json.dumps({"schema": SCHEMA, **times, **jobs, "counts": self.counts}, indent=1)
+        agents = {"told": self.told, "texts": self.texts}
+        return json.dumps({"schema": SCHEMA, **times, **jobs, **agents, "counts": self.counts}, indent=1)
 
     @classmethod
     def read(cls, text: str) -> Ledger:

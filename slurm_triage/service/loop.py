@@ -98,6 +98,7 @@ class Service:
                 ledger = books.load(self._ledger)
                 found = work(ledger, self.clock(), partial(self._part_done, ledger))
                 if found is not None:
+                    self._note(ledger)
                     books.save(self._ledger, ledger.text())
         except Stopped:
             return None
@@ -107,6 +108,13 @@ class Service:
         if found is not None:
             self._metrics(ledger)
         return found
+
+    def _note(self, ledger: books.Ledger) -> None:
+        """How things stand with agents, for whoever asks for the status."""
+        means = self.sweeper.means
+        if means.intake is not None and means.publisher is not None:
+            ledger.told = means.intake.waiting()
+            ledger.texts = means.publisher.texts.counts()
 
     def _failed(self, error: Exception, ledger: books.Ledger | None) -> None:
         known = isinstance(error, (SweepError, books.LedgerError))
@@ -149,13 +157,11 @@ class Service:
             return  # said already
 
     def _metrics(self, ledger: books.Ledger) -> None:
-        means = self.sweeper.means
         try:
             agents = dict(self.listener.counts) if self.listener else {}
-            texts = means.publisher.texts.counts() if means.publisher else {}
-            text = metrics(ledger, self.asker.calls, self.clock(), agents, texts)
+            text = metrics(ledger, self.asker.calls, self.clock(), agents)
             books.save(self.settings.state / "metrics.prom", text, 0o644)
-        except (books.LedgerError, TextsError) as error:
+        except books.LedgerError as error:
             self.log.error("no-metrics", why=str(error))
 
     def pause(self) -> float:

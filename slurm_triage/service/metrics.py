@@ -12,11 +12,10 @@ def metrics(
     calls: Mapping[str, int],
     now: float,
     agents: Mapping[str, int] | None = None,
-    texts: Mapping[str, int] | None = None,
 ) -> str:
     """The text. `now` is an epoch.
 
-    `calls` counts commands of Slurm, `agents` what was exchanged with nodes, `texts` what users got.
+    `calls` counts commands of Slurm, `agents` what was exchanged with nodes.
     """
     lines = []
 
@@ -55,8 +54,9 @@ def metrics(
         "texts",
         "gauge",
         "Diagnoses for users: written, waiting for a node to write them, failed, or not to be written.",
-        {f'{{state="{name}"}}': float(n) for name, n in (texts or {}).items()},
+        {f'{{state="{name}"}}': float(n) for name, n in ledger.texts.items()},
     )
+    add("told", "gauge", "Jobs that nodes told of and no round is done with.", {"": float(ledger.told)})
     add("dropped_total", "counter", "Jobs whose evidence was dropped unused.", {"": float(ledger.counts["dropped"])})
     swept = ledger.swept or 0.0
     add("swept_timestamp_seconds", "gauge", "Time up to which accounting is swept; watch its age.", {"": swept})

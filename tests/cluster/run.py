@@ -28,7 +28,7 @@ from pathlib import Path
 from slurm_triage import case
 from slurm_triage.engine import diagnose
 from slurm_triage.report.brief import brief
-from tests.cluster import service, witnesses
+from tests.cluster import delivery, service, witnesses
 from tests.cluster.machine import LIVE, Cluster, ClusterError, JobState
 from tests.cluster.record import Answers, Facts, collect, nodes_of, record_cluster, rows, survey, write
 from tests.cluster.scenarios import OWNER, Action, Scenario, ScenarioError, choose, judge, judge_live, judge_other, load
@@ -314,8 +314,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     driver = Driver(cluster, facts, chosen, out)
     outcomes = _all(driver, chosen, max(options.jobs, _least(chosen)))
     status = report(outcomes)
-    wounded = [*driver.wounds(), *_service(cluster, outcomes)]
-    print("no node was hurt, the service has it all" if not wounded else "wrong besides:\n" + "\n".join(wounded))
+    wounded = [*driver.wounds(), *_service(cluster, outcomes), *_delivery(cluster, outcomes)]
+    print(
+        "no node was hurt, the service has it all, owners have their files"
+        if not wounded
+        else "wrong besides:\n" + "\n".join(wounded)
+    )
     return 1 if wounded else status
 
 
@@ -332,6 +336,20 @@ def _service(cluster: Cluster, outcomes: Sequence[Outcome]) -> list[str]:
         return service.judge(service.sweep(cluster), jobs)
     except ClusterError as error:
         return [f"service: {error}"]
+
+
+def _delivery(cluster: Cluster, outcomes: Sequence[Outcome]) -> list[str]:
+    """What is wrong with the files that owners got, if service and agents run."""
+    if cluster.ask("ctl", "test -e /etc/slurm-triage/service.toml")[0]:
+        return []
+    jobs = []
+    for outcome in outcomes:
+        if outcome.folder is not None:
+            records = rows((outcome.folder / "sacct.psv").read_text("utf-8", "replace"))
+            ids = list(dict.fromkeys(r["JobIDRaw"] for r in records if "." not in r["JobIDRaw"]))
+            bad = not witnesses.clean([r for r in records if "." not in r["JobID"]])
+            jobs.append(delivery.Done(outcome.scenario, ids, records, bad))
+    return delivery.examine(cluster, jobs)
 
 
 def _least(chosen: Sequence[Scenario]) -> int:

@@ -50,7 +50,7 @@ class Expect:
 
     `unseen`, where somebody else than the owner asks: substrings of what the answer says that could not be looked at.
     `exits`, where the witnesses are installed: what the task records of all attempts hold, each as step, wait status and
-    number of tasks: "batch 0x8900 1".
+    number of tasks: "batch 0x8900 1". `file`, where agents run: the folder of the diagnosis file, empty if there is none.
     """
 
     cause: str
@@ -61,6 +61,7 @@ class Expect:
     never: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
     exits: tuple[str, ...] = ()
+    file: str = "/shared/out/user1"
 
 
 @dataclass(frozen=True)
