@@ -22,7 +22,10 @@ def text(path: str, limit: int = LIMIT) -> str | None:
     except (OSError, ValueError):
         return None
     try:
-        return os.read(handle, limit).decode("utf-8", "replace").strip()
+        data = b""
+        while len(data) < limit and (piece := os.read(handle, limit - len(data))):  # /proc gives a page at a time
+            data += piece
+        return data.decode("utf-8", "replace").strip()
     except OSError:
         return None
     finally:

@@ -31,9 +31,3 @@ OTHERS = (
 """Of what happens at one moment."""
 
 ALL = MEMORY + LASTING + OTHERS
-
-
-def weighty(line: bytes, words: tuple[bytes, ...] = ALL) -> bool:
-    """Whether one of the words is in the line."""
-    low = line.lower()
-    return any(word in low for word in words)

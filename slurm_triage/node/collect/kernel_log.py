@@ -16,9 +16,11 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from slurm_triage.node.collect import Budget, Collected, _files
-from slurm_triage.node.collect._kernel_words import LASTING, weighty
+from slurm_triage.node.collect._kernel_words import ALL, LASTING
+from slurm_triage.node.collect._search import holding
 from slurm_triage.node.job import Job
 
 DEVICE = "/dev/kmsg"
@@ -55,6 +57,12 @@ class Ring:
     boot: float
     problem: str = ""
 
+    @cached_property
+    def lasting(self) -> list[Record]:
+        """The records that tell of a state that stays."""
+        found = holding([line for _, _, line in self.records], LASTING)
+        return [self.records[index] for index in sorted(found)]
+
 
 _read: tuple[float, str, Ring] | None = None
 """The ring of a round: (its `now`, the device, what was read)."""
@@ -74,7 +82,7 @@ def collect(job: Job, budget: Budget) -> Collected:
     if sentence:
         found.not_seen.append(f"{name}: {sentence}")
     inside = [record for record in ring.records if first <= record[1] <= last]
-    earlier = [r for r in ring.records if r[1] < first and weighty(r[2], LASTING)][-MOST_EARLIER:]
+    earlier = [record for record in ring.lasting if record[1] < first][-MOST_EARLIER:]
     room = max(0, budget.size - sum(len(record[2]) + 1 for record in earlier) - 4 * 1024)
     chosen, dropped, telling = _fitting(inside, room)
     if dropped:
@@ -214,8 +222,9 @@ def _fitting(records: list[Record], room: int) -> tuple[list[Record], int, Recor
 def _weights(records: list[Record]) -> list[int]:
     """2 for lines of an OOM kill, 1 for lines with a known word, 0 for others."""
     weights = []
+    known = holding([line for _, _, line in records], ALL)
     block = rows = 0
-    for _, _, line in records:
+    for index, (_, _, line) in enumerate(records):
         if b" invoked oom-killer: " in line:
             block, rows = BLOCK, 0
         row = bool(block) and _ROW.search(line) is not None
@@ -223,7 +232,7 @@ def _weights(records: list[Record]) -> list[int]:
         if row and rows > TASK_ROWS // 2:
             weights.append(0)
         else:
-            weights.append(2 if block else int(weighty(line)))
+            weights.append(2 if block else int(index in known))
         block = max(0, block - 1)
         if b"Killed process " in line or b"Kill process " in line:
             block = 0

@@ -1,0 +1,56 @@
+"""A child for what may hang: its answer, or none."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from slurm_triage.node.collect import _child
+
+
+def _raises() -> bytes:
+    raise OSError("no")
+
+
+def _dies() -> bytes:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return b""
+
+
+def _exits() -> bytes:
+    raise SystemExit(0)
+
+
+def test_an_answer() -> None:
+    assert _child.ask(lambda: b"yes", 5.0) == b"yes"
+    assert _child.ask(lambda: b"x" * 1_000_000, 5.0, 300_000) == b"x" * 300_000
+
+
+@pytest.mark.parametrize("work", [_raises, _dies, _exits])
+def test_no_answer_is_none(work: Callable[[], bytes]) -> None:
+    assert _child.ask(work, 5.0) in (None, b"")
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)  # nothing is left
+
+
+def test_time_is_kept_and_the_child_killed() -> None:
+    def hangs() -> bytes:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(60)
+        return b"late"
+
+    began = time.monotonic()
+    assert _child.ask(hangs, 0.2) is None
+    assert time.monotonic() - began < 2.0
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_with_too_many_left_behind_none_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_child, "_left", set(range(_child.MOST_LEFT)))
+    monkeypatch.setattr(_child, "_clear", lambda: None)
+    assert _child.ask(lambda: b"yes", 5.0) is None
