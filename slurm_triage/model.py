@@ -347,6 +347,26 @@ class OomKill(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Reading(Event):
+    """What the agent measured on a node after the job's end.
+
+    `what` is `node` (what machine it is), `file_system` (room and inodes), `baseline` and `counter` (hardware errors
+    since a baseline), `gpu` (which one sits at which PCI address) or `gpu_memory` (NVML's counts). `values` are as
+    printed; `cites` holds the line of a value where it has one of its own. `taken` is when it was measured.
+    """
+
+    what: str = ""
+    values: Mapping[str, str] = field(default_factory=dict)
+    cites: Mapping[str, Cite] = field(default_factory=dict)
+    taken: Stamp | None = None
+
+    def number(self, key: str) -> int | None:
+        """A value as a number, None if it is none."""
+        text = self.values.get(key, "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
+
+
+@dataclass(frozen=True, slots=True)
 class Setting(Event):
     """One configured value in force. `scope` is `cluster`, `partition` or `qos`; `owner` the partition's or QOS's name.
 

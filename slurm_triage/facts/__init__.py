@@ -19,6 +19,7 @@ from slurm_triage.facts.host_hardware import HostHardware
 from slurm_triage.facts.launch import Launch
 from slurm_triage.facts.limits import Limits
 from slurm_triage.facts.log import Log
+from slurm_triage.facts.machine import Machine
 from slurm_triage.facts.memory import Memory
 from slurm_triage.facts.network import Network
 from slurm_triage.facts.node import NodeFacts
@@ -124,9 +125,14 @@ class Job:
         return HostHardware(self.attempt, self.log, self.exits, self.node, self.kernel)
 
     @cached_property
+    def machine(self) -> Machine:
+        """What machines the nodes are, and what was measured on them after the end."""
+        return Machine(self.attempt, self.place)
+
+    @cached_property
     def storage(self) -> Storage:
         """File systems: full, over quota, stale, gone."""
-        return Storage(self.log, self.telling, self.kernel)
+        return Storage(self.log, self.telling, self.kernel, self.machine)
 
     @cached_property
     def network(self) -> Network:

@@ -8,6 +8,7 @@ from functools import cached_property
 from slurm_triage.facts._kernel import Kernel, Witness
 from slurm_triage.facts._logic import any_of, true, unknown
 from slurm_triage.facts.log import Log
+from slurm_triage.facts.machine import Machine
 from slurm_triage.facts.telling import Telling
 from slurm_triage.model import Fact, Sign
 
@@ -25,6 +26,9 @@ DF_ROW = re.compile(r"(?P<device>\S{1,200})\s+(?:[\d.]+[KMGTP]?i?B?\s+){3}(?P<us
 QUOTED_PATH = re.compile(r"['‘`](/[^'’`]{1,400})['’`]")
 """A path in a message of the C library or of Python."""
 
+TEMPORARY = ("/", "/tmp", "/var/tmp", "/var", "/run")
+"""Mount points of the node itself where programs put temporary files."""
+
 IO_KIN = ("io_error", "lustre_error_text", "stale_file_handle", "read_only_fs", "sigbus_text")
 FULL = 98
 """Per cent of use at which a file system has no room for a program any more (ext4 keeps 5 % for root, df counts it)."""
@@ -33,7 +37,8 @@ FULL = 98
 class Storage:
     """What programs and the kernel say of file systems."""
 
-    def __init__(self, log: Log, telling: Telling, kernel: Kernel) -> None:
+    def __init__(self, log: Log, telling: Telling, kernel: Kernel, machine: Machine) -> None:
+        self.machine = machine
         self.log = log
         self.telling = telling
         self.kernel = kernel
@@ -64,12 +69,19 @@ class Storage:
 
     @cached_property
     def full_local(self) -> Fact:
-        """What is full is a file system of the node itself, by the path in the message or by a row of df."""
+        """What is full is a file system of the node itself, by the path in the message or by a row of df.
+
+        Where the messages name no path, a local place for temporary files that was still full when the agent measured
+        it after the end says it too.
+        """
         says = "the file system that is full is one of the node"
         named = [s for s in self.no_room if NODE_LOCAL.match(_path(s))]
         rows = [s for s, device, mount in self._df if device.startswith(("/dev/", "tmpfs")) or NODE_LOCAL.match(mount)]
         if named or (rows and self.no_room):
             return true(says, [*named, *rows])
+        still_full = self.machine.full(*TEMPORARY)
+        if still_full and self.no_room and not any(_path(s) for s in self.no_room):
+            return true(says, still_full)
         return unknown(says, "the message does not say where", "df -h on the node while such a job runs")
 
     @cached_property

@@ -89,10 +89,15 @@ def first(lines: Iterable[Witness]) -> Stamp | None:
     return min(stamps, key=lambda s: s.lo) if stamps else None
 
 
-def gpu_name(lines: Iterable[Witness]) -> str:
-    """`GPU 0000:3b:00 on node7`, as far as the lines say."""
+def gpu_name(job: Job, lines: Iterable[Witness]) -> str:
+    """`GPU 0000:3b:00 (GPU-0123...) on node7`, as far as the lines and the node's own list of GPUs say."""
     for witness in lines:
         pci = witness.sign.fields.get("pci")
         if pci:
-            return f"GPU {pci}" + (f" on {witness.sign.node}" if witness.sign.node else "")
+            uuid = job.machine.gpu_uuid(pci, witness.sign.node)
+            return (
+                f"GPU {pci}"
+                + (f" ({uuid})" if uuid else "")
+                + (f" on {witness.sign.node}" if witness.sign.node else "")
+            )
     return "a GPU"

@@ -2,7 +2,7 @@
 
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support
+from slurm_triage.rules import Said, action, confirm, note, owner, require, rule, summary, support
 from slurm_triage.rules._programs import exit_fits
 
 
@@ -27,3 +27,5 @@ def exec_format(job: Job) -> Said:
     what = next((s.fields["path"] for s in job.launch.execve("Exec format error") if s.fields.get("path")), None)
     yield summary(f"A file is not a program for this machine{f': {what}' if what else ''}.")
     yield action("Use a build for this node: compare `file PROGRAM` with `uname -m`.")
+    if job.machine.architecture:
+        yield note(f"The job's nodes are {job.machine.architecture} machines.")

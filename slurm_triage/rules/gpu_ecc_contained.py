@@ -24,5 +24,5 @@ def gpu_ecc_contained(job: Job) -> Said:
     quoted = job.gpu.quoted(*CONTAINED)
     yield from driver(job, "a GPU reported a contained memory error", lines, quoted, unless=worse)
     yield owner(Owner.ADMIN)
-    yield summary(f"A memory error of {gpu_name(lines)} ended one process (Xid 94, contained).")
+    yield summary(f"A memory error of {gpu_name(job, lines)} ended one process (Xid 94, contained).")
     yield action("Submit the job again; reset the GPU when the node is free.", "nvidia-smi -q -d ROW_REMAPPER")

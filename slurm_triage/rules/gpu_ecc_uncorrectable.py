@@ -29,6 +29,6 @@ def gpu_ecc_uncorrectable(job: Job) -> Said:
     by_kernel = job.gpu.blames(says, lines)
     by_cuda = job.telling.last_word("CUDA reports an uncorrectable ECC error", TEXT).holds
     yield owner(Owner.HARDWARE if by_kernel or by_cuda else Owner.ADMIN)
-    yield summary(f"The memory of {gpu_name(lines)} had an uncorrectable error.")
+    yield summary(f"The memory of {gpu_name(job, lines)} had an uncorrectable error.")
     yield action("Drain the node, reset the GPU and check its remapped rows.", "nvidia-smi -q -d ECC,ROW_REMAPPER")
     yield action("As the job's owner: submit again without that node.")

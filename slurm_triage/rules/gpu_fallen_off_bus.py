@@ -26,6 +26,6 @@ def gpu_fallen_off_bus(job: Job) -> Said:
     yield from driver(job, says, lines, job.gpu.quoted(*OFF_BUS), ("gpu_lost_text",))
     sure = job.gpu.blames(says, lines)
     yield owner(Owner.HARDWARE if sure else Owner.ADMIN)
-    yield summary(f"The driver lost {gpu_name(lines)} from the PCIe bus.")
+    yield summary(f"The driver lost {gpu_name(job, lines)} from the PCIe bus.")
     yield action("Drain the node and power-cycle it; then check card, power and slot.", "nvidia-smi -q | grep -i xid")
     yield action("As the job's owner: submit again without that node.")

@@ -25,6 +25,6 @@ def gpu_firmware_gsp(job: Job) -> Said:
     worse = job.gpu.apart_from(says, *OFF_BUS, *MEMORY_UNCORRECTABLE) if lines else None
     yield from driver(job, "the firmware of a GPU did not answer", lines, job.gpu.quoted(*FIRMWARE), unless=worse)
     yield owner(Owner.ADMIN)
-    yield summary(f"The firmware of {gpu_name(lines)} crashed or did not answer the driver.")
+    yield summary(f"The firmware of {gpu_name(job, lines)} crashed or did not answer the driver.")
     yield action("Reset the GPU or reboot the node; check the driver's version.", "nvidia-smi -q | head")
     yield note("The process named in the Xid line only made the request that was not answered.")

@@ -31,7 +31,7 @@ def gpu_row_remap_pending(job: Job) -> Said:
         yield refute(job.gpu.apart_from("the memory error itself was reported", *WORSE))
     yield from outlived(job, seen)
     yield owner(Owner.ADMIN)
-    yield summary(f"{gpu_name(lines)} waits for a reset to remap a bad row of its memory.")
+    yield summary(f"{gpu_name(job, lines)} waits for a reset to remap a bad row of its memory.")
     yield action("Reset the GPU when the node is free.", "nvidia-smi -q -d ROW_REMAPPER")
 
 

@@ -29,4 +29,7 @@ def memory_ecc_corrected(job: Job) -> Said:
     yield owner(Owner.ADMIN)
     yield summary("The host's memory had errors that ECC corrected; they end no process.")
     yield action("Count the errors of each module; replace one that has many.", "ras-mc-ctl --error-count")
+    grew = job.machine.grew("the node counted corrected memory errors", "edac", "ce")
+    if grew.holds:
+        yield note(f"The node's own counter: {grew.cites[0].text}")
     yield note("Corrected errors do not explain why a job died.")

@@ -2,6 +2,7 @@
 
 from slurm_triage.facts import Job
 from slurm_triage.facts._kernel import HOW
+from slurm_triage.facts._logic import all_of
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support, when
 from slurm_triage.rules._told import ECHOES, first, outlived
@@ -30,6 +31,13 @@ def memory_ecc_uncorrected(job: Job) -> Said:
     yield require(seen)
     yield confirm(job.kernel.proves("memory failed while the job ran, and it felt it", lines, felt, within=within))
     yield support(job.kernel.tells(says, lines, felt, *KIN, within=within))
+    yield support(
+        all_of(
+            "the node counted uncorrected memory errors, and the job felt one",
+            job.machine.grew("the node counted uncorrected memory errors", "edac", "ue"),
+            felt,
+        )
+    )
     yield when(first(lines))
     yield from outlived(job, seen)
     yield owner(Owner.HARDWARE if job.kernel.tells(says, near, felt, *KIN, within=within).holds else Owner.ADMIN)

@@ -28,7 +28,7 @@ def nvlink_error(job: Job) -> Said:
     yield from driver(job, "an NVLink or NVSwitch reported a fault", lines, quoted, ("cuda_nvlink_error",), worse)
     told = job.gpu.tells("an NVSwitch failed", lines).holds
     yield owner(Owner.HARDWARE if told and job.gpu.switch_failed else Owner.ADMIN)
-    yield summary(f"NVLink or an NVSwitch reported a fault ({gpu_name(lines)}).")
+    yield summary(f"NVLink or an NVSwitch reported a fault ({gpu_name(job, lines)}).")
     yield action("Drain the node and check links and switches.", "nvidia-smi nvlink -e; nvidia-smi topo -m")
 
 

@@ -1,9 +1,10 @@
 """Rule: a binary built for another page size."""
 
 from slurm_triage.facts import Job
+from slurm_triage.facts._logic import all_of, negation
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, owner, rule, summary
-from slurm_triage.rules._told import ECHOES, told
+from slurm_triage.rules import Said, action, confirm, owner, refute, rule, summary
+from slurm_triage.rules._told import ECHOES, told_by
 
 
 @rule("page_size_mismatch", supersedes=(*ECHOES, "malloc_failure"))
@@ -19,7 +20,13 @@ def page_size_mismatch(job: Job) -> Said:
 
     What this is not: a lack of memory; more of it changes nothing.
     """
-    yield from told(job, "the program's allocator does not support the page size", "jemalloc_page_size", kin=KIN)
+    says = "the program's allocator does not support the page size"
+    said = job.log.of("jemalloc_page_size")
+    yield from told_by(job, says, said, KIN)
+    if said:
+        last = job.telling.last_of(f"{says}, and names no other error after it", said, *KIN)
+        yield confirm(all_of(f"{says}, and the node's pages are larger than usual", last, job.machine.large_pages))
+        yield refute(negation("the pages of all nodes have the usual 4 KiB", job.machine.large_pages))
     yield owner(Owner.USER)
     yield summary("The program's allocator was built for another page size than the node's kernel uses.")
     yield action("Use a build for this node's page size.", "getconf PAGESIZE; uname -m")

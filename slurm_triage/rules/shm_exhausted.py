@@ -1,6 +1,7 @@
 """Rule: /dev/shm too small or full."""
 
 from slurm_triage.facts import Job
+from slurm_triage.facts._logic import true
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
 
@@ -21,6 +22,9 @@ def shm_exhausted(job: Job) -> Said:
     said = job.log.has("a program says that shared memory is too small", "shm_too_small")
     yield require(said)
     yield support(said)
+    full = job.machine.full("/dev/shm")
+    if full:
+        yield support(true("the node's /dev/shm was still full after the job's end", full))
     yield refute(job.memory.own_limit_hit)
     yield owner(Owner.USER)
     yield confirm(job.program.full_shared_memory)

@@ -1,9 +1,9 @@
 """Rule: x86 code on an Arm CPU."""
 
 from slurm_triage.facts import Job
-from slurm_triage.facts._logic import all_of, true, unknown
+from slurm_triage.facts._logic import all_of, negation, true, unknown
 from slurm_triage.model import Fact, Owner
-from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support
+from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
 from slurm_triage.rules._programs import exit_fits
 from slurm_triage.rules._told import ECHOES, outlived
 
@@ -26,6 +26,8 @@ def x86_code_on_aarch64(job: Job) -> Said:
     ended = exit_fits(job, 126, 8, "Exec format error", "exec_format_error", "image_platform_mismatch")
     yield confirm(all_of("the file was no program for this machine", mixed, job.launch.wrong_format, ended))
     yield support(mixed)
+    if mixed.holds:
+        yield refute(negation("the job's nodes are no Arm machines", job.machine.arm))
     yield from outlived(job, mixed)
     yield owner(Owner.USER)
     yield summary("Code for x86-64 was started on an Arm CPU.")
