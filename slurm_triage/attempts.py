@@ -64,6 +64,9 @@ def split(
     cluster: str | None = None,
 ) -> list[Attempt]:
     """All attempts of all parts, ordered by raw id and start. At least one, even when nothing names a job."""
+    settings = tuple(e for e in events if isinstance(e, Setting))
+    if settings:
+        events = [e for e in events if not isinstance(e, Setting)]
     sluids = jobs(events)
     events = resolved(events, sluids)
     parts = raw_ids(events)
@@ -72,7 +75,6 @@ def split(
         coverage = (*coverage, Coverage("logs of the daemons", None, note=note))
         parts = parts[-MOST_UNRECORDED:]
     parts.sort(key=id_order)
-    settings = tuple(e for e in events if isinstance(e, Setting))
     alone = len(parts) <= 1
     books: dict[str, list[JobRecord | StepRecord]] = {raw: [] for raw in parts or [""]}
     rest: list[Event] = []
@@ -82,7 +84,7 @@ def split(
             raw = event.job if event.job is not None or not alone else next(iter(books))
             if raw in books:
                 books[raw].append(event)
-        elif not isinstance(event, Setting):
+        else:
             rest.append(event)
     views: dict[str, list[HookEnv | ControllerJob]] = {raw: [] for raw in books}
     for event in rest:

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._kernel import Kernel
+from slurm_triage.facts._once import once
 from slurm_triage.facts._place import Place
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.cancel import Cancel
@@ -39,112 +38,116 @@ class Job:
         """`attempt` is the evidence; nothing is read here."""
         self.attempt = attempt
 
-    @cached_property
+    @once
     def accounting(self) -> Accounting:
         """State, steps, times as accounting (or the controller) tells them."""
         return Accounting(self.attempt)
 
-    @cached_property
+    @once
     def place(self) -> Place:
         """Nodes and time of the attempt, against which lines of shared logs are held."""
         return Place(self.attempt, self.accounting)
 
-    @cached_property
+    @once
     def limits(self) -> Limits:
         """KillWait, GraceTime, time and memory limits in force."""
         return Limits(self.attempt, self.accounting)
 
-    @cached_property
+    @once
     def log(self) -> Log:
         """The job's own output."""
         return Log(self.attempt)
 
-    @cached_property
+    @once
     def exits(self) -> Exits:
         """Exit codes and deaths of the batch script, steps and tasks."""
         return Exits(self.attempt, self.accounting, self.log, self.place)
 
-    @cached_property
+    @once
     def ranks(self) -> Ranks:
         """Which rank failed first, and which deaths are only its echo."""
         return Ranks(self.attempt, self.accounting, self.exits)
 
-    @cached_property
+    @once
     def memory(self) -> Memory:
         """OOM kills: whose limit, which victim."""
         return Memory(self.attempt, self.accounting, self.exits, self.log, self.place)
 
-    @cached_property
+    @once
     def scheduling(self) -> Scheduling:
         """Preemption, time limit, deadline, requeue, suspension."""
         return Scheduling(self.attempt, self.accounting, self.limits, self.log)
 
-    @cached_property
+    @once
     def cancel(self) -> Cancel:
         """Who cancelled or signalled the job through Slurm."""
         return Cancel(self.attempt, self.accounting, self.exits, self.ranks, self.log)
 
-    @cached_property
+    @once
     def program(self) -> Program:
         """Whether the program failed by itself, and how."""
         return Program(self.attempt, self.accounting, self.exits, self.ranks, self.cancel, self.log)
 
-    @cached_property
+    @once
     def node(self) -> NodeFacts:
         """Nodes lost, drained, rebooted."""
         return NodeFacts(self.attempt, self.accounting, self.place)
 
-    @cached_property
+    @once
     def launch(self) -> Launch:
         """Whether prolog, output files, working directory and programs could be set up."""
         return Launch(self.attempt, self.accounting, self.exits, self.log, self.place)
 
-    @cached_property
+    @once
     def outcome(self) -> Outcome:
         """Whether a good state hides anything."""
         return Outcome(self.accounting, self.scheduling, self.cancel, self.log)
 
-    @cached_property
+    @once
     def telling(self) -> Telling:
         """Which of the errors in the job's output counts."""
         return Telling(self.accounting, self.log, self.program)
 
-    @cached_property
+    @once
     def kernel(self) -> Kernel:
         """Kernel lines, placed in the job's time and nodes."""
         return Kernel(self.attempt, self.accounting, self.log, self.telling)
 
-    @cached_property
+    @once
     def gpu(self) -> Gpu:
         """GPU errors: Xids, SXids, fabric."""
         return Gpu(self.log, self.exits, self.telling, self.kernel)
 
-    @cached_property
+    @once
     def host(self) -> HostHardware:
         """Memory and PCIe errors of the host."""
         return HostHardware(self.attempt, self.log, self.exits, self.node, self.kernel)
 
+<<<<<<< HEAD
     @cached_property
     def machine(self) -> Machine:
         """What machines the nodes are, and what was measured on them after the end."""
         return Machine(self.attempt, self.place)
 
     @cached_property
+=======
+    @once
+>>>>>>> e2452a8 (wip3)
     def storage(self) -> Storage:
         """File systems: full, over quota, stale, gone."""
         return Storage(self.log, self.telling, self.kernel, self.machine)
 
-    @cached_property
+    @once
     def network(self) -> Network:
         """Links, adapters and failed transfers."""
         return Network(self.log, self.telling, self.kernel)
 
-    @cached_property
+    @once
     def distributed(self) -> Distributed:
         """What the ranks say of each other."""
         return Distributed(self.log, self.exits, self.telling)
 
-    @cached_property
+    @once
     def pods(self) -> Pods:
         """What Kubernetes did to a pod."""
         return Pods(self.attempt, self.log)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import all_of, false, true, unknown
+from slurm_triage.facts._once import once
 from slurm_triage.facts._place import Place, short
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.log import Log
@@ -86,7 +86,7 @@ class Kernel:
 
     # ------------------------------------------------------------------------------------------ time
 
-    @cached_property
+    @once
     def clock_off(self) -> float:
         """Seconds by which the printed start and end disagree with the elapsed time, 0 if they agree.
 
@@ -128,7 +128,7 @@ class Kernel:
             return "open"
         return "inside"
 
-    @cached_property
+    @once
     def _ends(self) -> tuple[Stamp, ...]:
         """When the program ended: the job, and the failed tasks and steps after which no other step was started."""
         exits = self.telling.program.exits

@@ -8,9 +8,9 @@ read; of a node without any record nothing is known: it may have been all right,
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 
 from slurm_triage.attempts import Attempt
+from slurm_triage.facts._once import once
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.model import StepInfo, TaskExit
 
@@ -69,7 +69,7 @@ class Tasks:
         known = self._known(here)
         return bool(here) and all(known.get(stepd, 0) >= (tasks or 0) for stepd, tasks in wanted.items())
 
-    @cached_property
+    @once
     def several(self) -> bool:
         """Whether the job had, or may have had, more than one task beside the batch script."""
         if len({(t.step, t.rank) for t in self.ends if t.step != "batch"}) > 1:

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import false, true, unknown
+from slurm_triage.facts._once import once
 from slurm_triage.model import Cite, ControllerJob, Fact, HookEnv, JobRecord, ShownExit, StepInfo, StepRecord
 from slurm_triage.sources.scontrol_config import seconds
 
@@ -53,7 +54,7 @@ class Accounting:
             return (*own, ended[-1])
         return own or tuple(seen[-1:])
 
-    @property
+    @once
     def how(self) -> str:
         """How to get the final record."""
         return HOW.format(id=self.attempt.job_id or "JOBID")
@@ -62,11 +63,12 @@ class Accounting:
         """The first value that a record gives, most trustworthy record first."""
         return next((value for record in self.records if (value := get(record)) is not None), None)
 
-    @property
+    @once
     def final(self) -> JobRecord | None:
         """The final job record, if one was read."""
         return next((r for r in self.records if _is_final(r)), None)
 
+    @once
     def states(self) -> list[tuple[str, Cite]]:
         """Every state word of the attempt with its line: accounting and the controller's final view."""
         found = [(r.state, r.cite) for r in self.records if r.state]
@@ -77,19 +79,19 @@ class Accounting:
                 found.append((word, view.cites.get("JobState", view.cite)))
         return found
 
-    @property
+    @once
     def state(self) -> str | None:
         """The best known state word."""
         final = self.final
         if final is not None:
             return final.state
-        ended = [word for word, _ in self.states() if word not in NOT_FINAL]
-        return ended[0] if ended else next((word for word, _ in self.states()), None)
+        ended = [word for word, _ in self.states if word not in NOT_FINAL]
+        return ended[0] if ended else next((word for word, _ in self.states), None)
 
     def state_is(self, *words: str, says: str | None = None) -> Fact:
         """Whether Slurm gives the attempt one of these states. False only by a final record that says another."""
         text = says or f"Slurm's state of the job is {' or '.join(words)}"
-        cites = [cite for word, cite in self.states() if word in words]
+        cites = [cite for word, cite in self.states if word in words]
         if cites:
             return true(text, cites)
         final = self.final
@@ -97,12 +99,12 @@ class Accounting:
             return false(text, f"accounting says {final.state}", [final])
         return unknown(text, "the final state was not seen in accounting", self.how)
 
-    @property
+    @once
     def ended_well(self) -> Fact:
         """The state is COMPLETED."""
         return self.state_is("COMPLETED", says="Slurm's state of the job is COMPLETED")
 
-    @property
+    @once
     def steps_known(self) -> bool:
         """Whether the final record and its step lines were read."""
         return self.final is not None and any(s.final is not False for s in self.steps)
@@ -111,7 +113,7 @@ class Accounting:
         """Steps started by srun (0, 1, ...): not batch, not extern."""
         return tuple(s for s in self.steps if s.step and s.step[:1].isdigit())
 
-    @property
+    @once
     def last_app_step(self) -> str | None:
         """The name of the srun step started last, None if there is none."""
         steps = self.app_steps()
@@ -128,7 +130,7 @@ class Accounting:
             if key in view.values:
                 yield view.values[key], view.cites.get(key, view.cite)
 
-    @property
+    @once
     def owner_names(self) -> frozenset[str]:
         """User name and uid of the job's owner, as far as known."""
         names = {str(v) for r in self.records for v in (r.user, r.uid) if v is not None and v != ""}

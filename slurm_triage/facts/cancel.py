@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import false, true, unknown
+from slurm_triage.facts._once import once
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.exits import Exits
 from slurm_triage.facts.log import Log
@@ -25,7 +24,7 @@ class Cancel:
         self.ranks = ranks
         self.log = log
 
-    @cached_property
+    @once
     def requests(self) -> tuple[Sign, ...]:
         """slurmctld's lines about a kill request (scancel in any form) that was granted while the attempt lived.
 
@@ -44,17 +43,17 @@ class Cancel:
         end = self.attempt.end
         return sign.at is None or end is None or sign.at.zoned != end.zoned or sign.at.lo <= end.hi + 1.0
 
-    @cached_property
+    @once
     def _ended_by_signal(self) -> bool:
         """Whether the end can be the work of a signal that scancel sends: by state, status or exit code."""
-        if any(word == "CANCELLED" for word, _ in self.accounting.states()):
+        if any(word == "CANCELLED" for word, _ in self.accounting.states):
             return True
         info, cite = self.exits.job_exit
         if cite is None:
             return self.accounting.final is None
         return bool(info.signal) or any(128 < code <= 192 for code in self.exits.possible_codes)
 
-    @cached_property
+    @once
     def by_state(self) -> Fact:
         """Accounting names who cancelled the job: `CANCELLED by <uid>`."""
         says = "accounting says who cancelled the job"
@@ -66,7 +65,7 @@ class Cancel:
             return false(says, f"accounting says {final.state}", [final])
         return unknown(says, "no record says CANCELLED by somebody", self.accounting.how)
 
-    @cached_property
+    @once
     def request_logged(self) -> Fact:
         """slurmctld logged a kill request for the job while it lived, and the job's end fits it."""
         says = "slurmctld logged a kill request (scancel) for the job, and its end fits"
@@ -79,7 +78,7 @@ class Cancel:
             return false(says, "slurmctld's log of the job's life holds none", covering[-1:])
         return unknown(says, "slurmctld's log of the job's life was not seen", CTLD_HOW)
 
-    @cached_property
+    @once
     def step_cancelled(self) -> Fact:
         """The deciding step was cancelled by somebody: `.0 CANCELLED by <uid>`.
 
@@ -97,7 +96,7 @@ class Cancel:
             return false(says, "no step line says CANCELLED by somebody", [s.cite for s in self.accounting.steps[:2]])
         return unknown(says, "the step lines were not seen", self.accounting.how)
 
-    @cached_property
+    @once
     def cancel_message(self) -> Fact:
         """slurmstepd printed a plain CANCELLED line (scancel, the start of a grace time, or srun's own teardown)."""
         says = "slurmstepd printed CANCELLED AT without a reason"
@@ -113,7 +112,7 @@ class Cancel:
             return false(says, "srun tore the step down, or the job ended by itself", [*teardown[:1], *lines[:1]])
         return self.log.has(says, "slurm_cancelled", "slurm_cancelled_signal")
 
-    @cached_property
+    @once
     def state_cancelled(self) -> Fact:
         """The state is CANCELLED, with or without a name."""
         return self.accounting.state_is("CANCELLED")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from slurm_triage import signals
 from slurm_triage.facts._logic import any_of, false, true, unknown
+from slurm_triage.facts._once import once
 from slurm_triage.facts.exits import Exits
 from slurm_triage.facts.log import Log
 from slurm_triage.facts.telling import Telling
@@ -23,7 +22,7 @@ class Distributed:
         self.exits = exits
         self.telling = telling
 
-    @cached_property
+    @once
     def crashed_first(self) -> Fact:
         """A process crashed: what the others say of a lost peer or a late collective follows from it."""
         says = "a process of the job crashed"
@@ -33,7 +32,7 @@ class Distributed:
             return true(says, words[:2])
         return died if died.holds else unknown(says, "no crash was seen", self.log.how)
 
-    @cached_property
+    @once
     def missing_ranks(self) -> Fact:
         """A start barrier counted fewer ranks than it waited for."""
         says = "a start barrier counted fewer ranks than it waited for"
@@ -45,7 +44,7 @@ class Distributed:
                 short.append(sign)
         return self.telling.given(says, short)
 
-    @cached_property
+    @once
     def never_started(self) -> Fact:
         """Slurm's own words that tasks of the step were not launched."""
         says = "Slurm says that tasks of the step were not launched"
@@ -61,14 +60,14 @@ class Distributed:
             says, "whether all ranks were started was not seen", "compare NTasks of the step with the ranks in the log"
         )
 
-    @cached_property
+    @once
     def lost_peer(self) -> Fact:
         """A connection to another rank broke."""
         return self.telling.said(
             "a connection to another rank broke", "nccl_remote_exit", "pmix_peer_lost", "mpi_transport_canceled"
         )
 
-    @cached_property
+    @once
     def late_collective(self) -> Fact:
         """A collective operation did not finish in time, or the ranks were in different ones."""
         return any_of(
@@ -77,7 +76,7 @@ class Distributed:
             self.ranks_disagree,
         )
 
-    @cached_property
+    @once
     def ranks_disagree(self) -> Fact:
         """The ranks were in different collectives."""
         return self.telling.said("the ranks were in different collectives", "nccl_mismatch")

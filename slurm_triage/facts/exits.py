@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
 
 from slurm_triage import signals
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import false, true, unknown
+from slurm_triage.facts._once import once
 from slurm_triage.facts._place import Place
 from slurm_triage.facts._tasks import Tasks
 from slurm_triage.facts.accounting import Accounting
@@ -65,7 +65,7 @@ class Exits:
 
     # ------------------------------------------------------------------------------------------ the job's exit
 
-    @cached_property
+    @once
     def job_exit(self) -> tuple[ExitInfo, Cite | None]:
         """The exit of the job (batch script, or the command of srun or salloc) as best known, and the line for it."""
         shown = self._shown()
@@ -183,7 +183,7 @@ class Exits:
 
     # ------------------------------------------------------------------------------------------ deaths
 
-    @cached_property
+    @once
     def deaths(self) -> tuple[Death, ...]:
         """All abnormal ends, in the order of the witnesses' quality."""
         found = [*self._by_status(), *self._by_accounting(), *self._by_slurm(), *self._by_shell(), *self._by_code()]
@@ -293,7 +293,7 @@ class Exits:
         record = self.accounting.step(death.step)
         return death.step == self.last_step and not (record is not None and record.cancelled_by)
 
-    @cached_property
+    @once
     def last_step(self) -> str | None:
         """The step started last, of those that srun started."""
         named = [d.step for d in self.deaths if d.step and d.step[:1].isdigit()]
@@ -327,7 +327,7 @@ class Exits:
         """As `killed_by`, counting also exit codes of 128 + n, which only by convention mean a signal."""
         return self.killed_by(*numbers, witnesses=("status", "accounting", "slurm", "shell", "convention"))
 
-    @property
+    @once
     def all_ends_known(self) -> bool:
         """Whether an exact witness told how the job and each of its steps ended."""
         exact = self.job_exit[0].code is not None or bool(self.job_exit[0].signal)
@@ -337,7 +337,7 @@ class Exits:
         cites = [self.job_exit[1]] if self.job_exit[1] is not None else []
         return cites + [s.cite for s in self.accounting.steps[:3]]
 
-    @cached_property
+    @once
     def exited_with_code(self) -> Fact:
         """Whether the job ended by itself with a positive exit code (of itself, or handed on by the shell)."""
         says = "the job's script (or its srun) ended with a positive exit code"
@@ -357,7 +357,7 @@ class Exits:
             return true(says, [d.cite for d in said])
         return unknown(says, "the job's exit code was not seen", self.accounting.how)
 
-    @cached_property
+    @once
     def script_succeeded(self) -> Fact:
         """Whether the batch script itself ended with 0."""
         says = "the job's script itself ended with 0"

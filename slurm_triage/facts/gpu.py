@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import cached_property
 
 from slurm_triage.facts._kernel import ELSEWHERE, HOW, LOST, Kernel, Witness
 from slurm_triage.facts._logic import any_of, false, true, unknown
+from slurm_triage.facts._once import once
 from slurm_triage.facts._place import short
 from slurm_triage.facts.exits import Exits
 from slurm_triage.facts.log import Log
@@ -67,7 +67,7 @@ class Gpu:
         found = tuple(replace(w, ours=self._is_ours(w.sign)) for w in found)
         return tuple(sorted(found, key=lambda w: (w.sign.cite.file, w.sign.cite.line)))
 
-    @cached_property
+    @once
     def _named(self) -> tuple[Witness, ...]:
         """Xids in which the driver names a task of the job, on the task's node. A kill leads to 45 as well."""
         nodes: dict[str, set[str | None]] = {}
@@ -81,7 +81,7 @@ class Gpu:
 
         return self.kernel.of("nvidia_xid", where=lambda s: number(s) != 45 and of_task(s))
 
-    @cached_property
+    @once
     def _own(self) -> frozenset[tuple[str | None, str]]:
         """GPUs that the driver saw a task of the job use, as (node, PCI address)."""
         return frozenset((_node(w.sign), pci) for w in self._named if (pci := address(w.sign)))
@@ -117,7 +117,7 @@ class Gpu:
                 return True
         return False
 
-    @cached_property
+    @once
     def felt(self) -> Fact:
         """The program failed at the GPU, or the driver names one of the job's processes."""
         says = "the program failed at the GPU"
@@ -159,7 +159,7 @@ class Gpu:
 
     # ------------------------------------------------------------------------------------------ NVLink and fabric
 
-    @cached_property
+    @once
     def nvlink_lines(self) -> tuple[Witness, ...]:
         """Lines that report a fault of NVLink or of an NVSwitch; an SXid that the driver calls non-fatal is none."""
         fatal = self.kernel.of("nvidia_sxid", where=lambda s: s.fields.get("class") == "Fatal", lasting=True)
@@ -167,17 +167,17 @@ class Gpu:
         links = tuple(replace(w, ours=True) for w in self.xids(*NVLINK))  # either end of a link may report it
         return (*switch, *fatal, *links)
 
-    @cached_property
+    @once
     def switch_failed(self) -> bool:
         """The fabric manager itself reports a failed NVSwitch."""
         return any(w.sign.fields.get("failure", "").lower().startswith("nvswitch") for w in self.nvlink_lines)
 
-    @cached_property
+    @once
     def fabric_lines(self) -> tuple[Witness, ...]:
         """Lines that say that the fabric is not up, without a fault of a link or switch."""
         return self.kernel.of("nvidia_fabric", where=lambda s: "gpu" in s.fields, lasting=True)
 
-    @cached_property
+    @once
     def no_switch_to_manage(self) -> tuple[Witness, ...]:
         """The fabric manager found nothing to do: the node has no NVSwitch."""
         return self.kernel.of("nvidia_fabric", where=lambda s: "nothing" in s.fields, lasting=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 
 from slurm_triage import signals
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._kernel import CLOSE, Kernel, Witness
 from slurm_triage.facts._logic import any_of, true, unknown
+from slurm_triage.facts._once import once
 from slurm_triage.facts._place import short
 from slurm_triage.facts.exits import Exits
 from slurm_triage.facts.log import Log
@@ -39,7 +39,7 @@ class HostHardware:
 
     # ------------------------------------------------------------------------------------------ memory
 
-    @cached_property
+    @once
     def uncorrected(self) -> tuple[Witness, ...]:
         """Lines that report lost data in the host's memory (or an uncorrected machine check).
 
@@ -55,7 +55,7 @@ class HostHardware:
         found += self._ghes("memory error")
         return tuple(replace(w, ours=self._is_ours(w.sign)) for w in found)
 
-    @cached_property
+    @once
     def _hit(self) -> dict[tuple[str, str | None], set[str]]:
         """Processes that the kernel sent SIGBUS for lost memory, by log and node."""
         found: dict[tuple[str, str | None], set[str]] = {}
@@ -64,7 +64,7 @@ class HostHardware:
                 found.setdefault((sign.cite.file, sign.node), set()).add(sign.fields["pid"])
         return found
 
-    @cached_property
+    @once
     def _others(self) -> frozenset[tuple[str, str | None]]:
         """Logs and nodes where the kernel names only processes that are none of the tasks that died of SIGBUS there.
 
@@ -83,7 +83,7 @@ class HostHardware:
         here = [t for t in died if node is None or t.node is None or short(t.node) == short(node)]
         return set() if any(t.pid is None for t in here) else {str(t.pid) for t in here}
 
-    @cached_property
+    @once
     def _own_victims(self) -> dict[str | None, set[str]]:
         return {node: self._died_of_bus_error(node) for _, node in self._hit}
 
@@ -94,7 +94,7 @@ class HostHardware:
         own, pid = self._own_victims.get(sign.node), sign.fields.get("pid")
         return not own or pid is None or pid in own
 
-    @cached_property
+    @once
     def corrected(self) -> tuple[Witness, ...]:
         """Lines that report corrected errors of the host's memory."""
         found = self.kernel.of("edac", where=lambda s: s.fields.get("type") == "CE")
@@ -116,7 +116,7 @@ class HostHardware:
             ),
         )
 
-    @cached_property
+    @once
     def memory_felt(self) -> Fact:
         """A process died of SIGBUS, or the node went away."""
         says = "a process died of a bus error, or the node was lost"
@@ -130,7 +130,7 @@ class HostHardware:
         values = [seconds(s.value) for s in self.attempt.settings if s.scope == "cluster" and s.key == "SlurmdTimeout"]
         return CLOSE + next((v for v in values if v is not None), SLURMD_TIMEOUT)
 
-    @cached_property
+    @once
     def nothing_else(self) -> Fact:
         """The evidence holds nothing but the kernel log, and that nothing but corrected errors: the question is then
         what those lines mean, not why a job died."""
@@ -143,29 +143,29 @@ class HostHardware:
 
     # ------------------------------------------------------------------------------------------ PCIe
 
-    @cached_property
+    @once
     def pcie_lost(self) -> tuple[Witness, ...]:
         """AER lines that mean the end of a device: fatal, surprise down, cut off, not recovered."""
         return self.kernel.of("aer", where=_lost_device, lasting=True)
 
-    @cached_property
+    @once
     def pcie_uncorrected(self) -> tuple[Witness, ...]:
         """All uncorrected PCIe errors, non-fatal ones and firmware's reports too."""
         return self.pcie_lost + self.kernel.of("aer", where=_uncorrected_report) + self._ghes("pcie error")
 
-    @cached_property
+    @once
     def device_lost(self) -> Fact:
         """A PCIe device could not be reached any more, as AER says."""
         return self.kernel.seen("a PCIe device was lost", self.pcie_lost)
 
-    @cached_property
+    @once
     def bus_erred(self) -> Fact:
         """A PCIe device reported uncorrected errors: GPU faults beside them are their consequence."""
         return self.kernel.seen("a PCIe device reported uncorrected errors", self.pcie_uncorrected)
 
     # ------------------------------------------------------------------------------------------ one bad node
 
-    @cached_property
+    @once
     def unlike_faults(self) -> Fact:
         """Tasks on one node died of two different faults, and no task of another node did."""
         says = "tasks of one node died of different faults, and none elsewhere"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import any_of, false, true, unknown
+from slurm_triage.facts._once import once
 from slurm_triage.facts._place import Place
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.exits import Exits
@@ -39,7 +38,7 @@ class Launch:
 
     # ------------------------------------------------------------------------------------------ output and directory
 
-    @cached_property
+    @once
     def output_status(self) -> Fact:
         """Slurm's status 53 (ESLURMD_IO_ERROR): the job's input or output could not be set up."""
         return self._by_status("Slurm ended the job with its I/O error status 0:53", IO_ERROR)
@@ -54,7 +53,7 @@ class Launch:
             return false(says, f"accounting says {final.state} {shown}", [final])
         return unknown(says, "the final exit code was not seen", self.accounting.how)
 
-    @cached_property
+    @once
     def output_refused(self) -> Fact:
         """slurmstepd says that it could not open the output file."""
         says = "slurmstepd could not open the job's output file"
@@ -65,7 +64,7 @@ class Launch:
             says, "slurmd's log was not seen", "read slurmd's log on the batch host for `Could not open std`"
         )
 
-    @cached_property
+    @once
     def chdir_failed(self) -> Fact:
         """The working directory did not exist on the node."""
         says = "the job's working directory could not be entered"
@@ -73,12 +72,12 @@ class Launch:
 
     # ------------------------------------------------------------------------------------------ prolog
 
-    @cached_property
+    @once
     def prolog_status(self) -> Fact:
         """Slurm's status 54 (ESLURMD_PROLOG_FAILED)."""
         return self._by_status("Slurm ended the job with its prolog status 0:54", PROLOG_FAILED)
 
-    @cached_property
+    @once
     def prolog_message(self) -> Fact:
         """A daemon or srun says that the prolog failed."""
         says = "Slurm says that the prolog failed"
@@ -91,7 +90,7 @@ class Launch:
             return true(says, lines)
         return unknown(says, "no daemon's log with the prolog's failure was seen", "sinfo -R; slurmd's log on the node")
 
-    @cached_property
+    @once
     def held_after_launch(self) -> Fact:
         """The job sits in the queue with Reason launch_failed_requeued_held."""
         says = "Slurm holds the job because its launch failed"
@@ -109,7 +108,7 @@ class Launch:
     def _all_views(self) -> list[ControllerJob]:
         return [e for e in self.attempt.events if isinstance(e, ControllerJob)]
 
-    @cached_property
+    @once
     def never_ran(self) -> Fact:
         """No task of the job ever started although it had nodes."""
         says = "no task of the job ever started"
@@ -136,19 +135,19 @@ class Launch:
         )
         return any_of(says, stepd, self.log.has(says, *ids))
 
-    @cached_property
+    @once
     def not_found(self) -> Fact:
         """A program, an interpreter or a module that the script calls does not exist."""
         says = "a program or its interpreter does not exist on the node"
         return self._program(says, ENOENT, "command_not_found", "no_such_interpreter")
 
-    @cached_property
+    @once
     def not_executable(self) -> Fact:
         """A file may not be executed by the user."""
         says = "a file may not be executed by the user"
         return self._program(says, EACCES, "permission_denied_exec")
 
-    @cached_property
+    @once
     def wrong_format(self) -> Fact:
         """A file is no program for this machine."""
         says = "a file is not a program for this machine (wrong architecture, or not a program)"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cached_property
 
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import false, true, unknown
+from slurm_triage.facts._once import once
 from slurm_triage.model import ControllerJob, Fact, JobRecord, Sign
 
 KINDS = ("job_log",)
@@ -28,17 +28,19 @@ class Log:
 
     def of(self, *ids: str) -> tuple[Sign, ...]:
         """All lines of these signatures, in the order of files and lines."""
+        if self._by_id.keys().isdisjoint(ids):
+            return ()
         found = [sign for id in ids if id in self._by_id for sign in self._by_id[id]]
         if len(found) < 2:
             return tuple(found)
         return tuple(sorted(found, key=lambda s: (s.cite.file, s.cite.line)))
 
-    @property
+    @once
     def read(self) -> bool:
         """Whether this attempt's output was read: all of it, standard error too where that is a file of its own."""
         return self.attempt.has_log and bool(self.ends) and not self.errors_unread
 
-    @cached_property
+    @once
     def errors_unread(self) -> bool:
         """Slurm names a file of its own for standard error, and no such file was read.
 
@@ -66,7 +68,7 @@ class Log:
             if output and errors and errors != "(null)":
                 yield (output, output) if output == errors else (_base(output), _base(errors))
 
-    @property
+    @once
     def how(self) -> str:
         """How to get the log."""
         job = self.attempt.job_id or "JOBID"
@@ -74,7 +76,7 @@ class Log:
             return f"read the job's error file too (scontrol show job {job} names it as StdErr)"
         return f"read the job's output file (scontrol show job {job} names it as StdOut)"
 
-    @property
+    @once
     def unread(self) -> str:
         """Why the output counts as not read."""
         if self.errors_unread and self.ends:

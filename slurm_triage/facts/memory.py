@@ -8,11 +8,10 @@ of its 500 MiB is OUT_OF_MEMORY to Slurm).
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from slurm_triage import signals
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import any_of, false, true, unknown
+from slurm_triage.facts._once import once
 from slurm_triage.facts._place import Place
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.exits import Exits
@@ -48,7 +47,7 @@ class Memory:
 
     # ------------------------------------------------------------------------------------------ kernel
 
-    @cached_property
+    @once
     def kills(self) -> tuple[OomKill, ...]:
         """Kernel kills whose victim was in this job: by the cgroup path, on a node of the job, in its time.
 
@@ -63,7 +62,7 @@ class Memory:
             if k.job in ids and self.place.on_our_node(k) is not False and self._may_be_ours(k)
         )
 
-    @cached_property
+    @once
     def nearby(self) -> tuple[OomKill, ...]:
         """Kills of a process of the job's owner, on its nodes in its time, that no cgroup path places anywhere else.
 
@@ -78,7 +77,7 @@ class Memory:
                 found.append(kill)
         return tuple(found)
 
-    @cached_property
+    @once
     def of_nobody_known(self) -> tuple[OomKill, ...]:
         """Kills in the cgroup of a job named by its SLUID, where nothing tells the SLUID of this one: maybe its own."""
         job = self.attempt.job_id
@@ -114,7 +113,7 @@ class Memory:
 
     # ------------------------------------------------------------------------------------------ facts
 
-    @cached_property
+    @once
     def oom_killed(self) -> Fact:
         """A process of the job was killed by the kernel's OOM killer (whoever's memory ran out)."""
         says = "an OOM killer killed a process of the job"
@@ -132,7 +131,7 @@ class Memory:
             return false(says, "Slurm counts kills in the job's cgroup and counted none", witness)
         return self._unseen(says, "neither the kernel log nor Slurm's count was seen")
 
-    @cached_property
+    @once
     def printed(self) -> tuple[Sign, ...]:
         """slurmstepd's and srun's words about an OOM kill in the job's output.
 
@@ -159,7 +158,7 @@ class Memory:
             r.cite for r in rows if r.state == "OUT_OF_MEMORY" or (r.exit is not None and r.exit.signal == signals.OOM)
         ]
 
-    @cached_property
+    @once
     def own_limit_hit(self) -> Fact:
         """The memory limit of the job itself (or of its step) was hit: constraint line, cgroup events or peak."""
         says = "the job's own memory limit was hit"
@@ -180,7 +179,7 @@ class Memory:
             return false(says, "the job's peak is far below its limit", self._killed_below_v1_limit)
         return self._unseen(says, "Slurm counts kills but not whose limit was hit")
 
-    @cached_property
+    @once
     def peak_at_limit(self) -> Fact:
         """The job's use stood at its limit (cgroup v1): page cache alone does that, so it proves no kill by itself."""
         says = "the job's memory use stood at its limit"
@@ -195,7 +194,7 @@ class Memory:
             return f"the job's cgroup could not be looked at when a task ended ({self.unread[0].unread})"
         return f"the job cgroup's {what}"
 
-    @cached_property
+    @once
     def elsewhere_only(self) -> Fact:
         """Every kill whose reason the kernel names was for want of memory outside the job's own limit."""
         says = "the kernel names only a shortage outside the job's limit"
@@ -213,7 +212,7 @@ class Memory:
         names = {f"job_{id}" for id in self.attempt.ids} | ({kill.sluid} if kill.sluid else set())
         return any(f"/{name}/" in f"{path}/" for name in names)
 
-    @cached_property
+    @once
     def some_cgroup_limit(self) -> Fact:
         """The kernel names a memory cgroup's limit, though not one that is surely the job's (pod, container, user)."""
         says = "the kernel names a memory cgroup's limit (of a pod, a container or a user)"
@@ -229,7 +228,7 @@ class Memory:
             return true(says, signs)
         return unknown(says, "no kernel line names a cgroup's limit", KERNEL_HOW)
 
-    @cached_property
+    @once
     def slurm_counted_kill(self) -> Fact:
         """Slurm itself reports the kill: state, exit 0:125 or slurmstepd's message."""
         says = "Slurm reports an out-of-memory kill in the job"
@@ -238,7 +237,7 @@ class Memory:
             return true(says, cites)
         return unknown(says, "Slurm reports no out-of-memory kill", self.accounting.how)
 
-    @cached_property
+    @once
     def node_ran_out(self) -> Fact:
         """The whole node was out of memory when a process of this job (or of its owner beside it) was killed."""
         says = "the whole node was out of memory"
@@ -257,7 +256,7 @@ class Memory:
             return false(says, "the job reached its own limit", hit)
         return self._unseen(says, "the kernel's constraint line was not seen")
 
-    @cached_property
+    @once
     def node_had_memory(self) -> Fact:
         """The kernel (or the cgroup) names another shortage, and none of the whole node."""
         says = "memory ran out elsewhere: within a limit, a cpuset or a NUMA policy"
@@ -267,7 +266,7 @@ class Memory:
             return false(says, "the whole node was out of memory", self.node_ran_out.cites)
         return unknown(says, self.node_ran_out.because, KERNEL_HOW)
 
-    @cached_property
+    @once
     def killed_outside_cgroups(self) -> Fact:
         """The kernel's Killed line has the prefix of a kill outside memory cgroups (node, cpuset or NUMA policy)."""
         says = "the kernel killed for want of memory outside any memory cgroup"
@@ -277,7 +276,7 @@ class Memory:
             return true(says, cites)
         return self._unseen(says, "no such kernel line was seen")
 
-    @cached_property
+    @once
     def killed_below_limit(self) -> Fact:
         """A process was OOM-killed while the job's cgroup had not reached its limit: memory ran out elsewhere."""
         says = "a process was OOM-killed while the job was below its own limit"
@@ -293,7 +292,7 @@ class Memory:
             return false(says, "the job reached its own limit", hit)
         return unknown(says, self._not_counted("counters were not seen"), how)
 
-    @cached_property
+    @once
     def _killed_below_v1_limit(self) -> list[Cite]:
         """cgroup v1: a kill counted on a node where neither the job nor a step or task of it came near its limit.
 
@@ -312,7 +311,7 @@ class Memory:
                 found += [killed[0].cite, max(job, key=lambda c: c.peak or 0).cite]
         return found
 
-    @cached_property
+    @once
     def numa_or_cpuset(self) -> Fact:
         """Memory ran out within a cpuset or NUMA policy while other memory may be free."""
         says = "memory ran out within a cpuset or NUMA policy"
@@ -324,7 +323,7 @@ class Memory:
             return false(says, "the kernel names another constraint", others)
         return self._unseen(says, "the kernel's constraint line was not seen")
 
-    @cached_property
+    @once
     def program_went_on(self) -> Fact:
         """The main process survived the kill: the script, or the task in whose step it happened, ended with 0."""
         there = [t for t in self.exits.tasks if t.step != "batch" and t.step in self._oom_steps()]
@@ -393,7 +392,7 @@ class Memory:
         """The highest sampled MaxRSS of a step, in bytes. Samples miss fast growth."""
         return max((s.max_rss for s in self.accounting.steps if s.max_rss), default=None)
 
-    @cached_property
+    @once
     def other_user_filled_node(self) -> Fact:
         """The kernel's dump shows that another user's processes held the memory."""
         says = "another user's processes held most of the node's memory"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 
 from slurm_triage.facts._kernel import CLOSE, Kernel, Witness
 from slurm_triage.facts._logic import any_of
+from slurm_triage.facts._once import once
 from slurm_triage.facts.log import Log
 from slurm_triage.facts.telling import Telling
 from slurm_triage.model import Fact, Sign
@@ -25,13 +25,13 @@ class Network:
         self.telling = telling
         self.kernel = kernel
 
-    @cached_property
+    @once
     def link_lines(self) -> tuple[Witness, ...]:
         """Kernel lines of a link that went down or of an adapter that failed. A link that did not come back, as far as
         the log goes, and a failed adapter are lasting states."""
         return tuple(replace(w, lasting=not self._came_back(w.sign)) for w in self.kernel.of("mlx5", where=_trouble))
 
-    @cached_property
+    @once
     def _last_up(self) -> dict[tuple[str, str | None, str], int]:
         """The last line of each port that says that its link is up."""
         up = [s for s in self.log.of("mlx5") if s.fields.get("state", "").lower() in ("up", "active")]
@@ -47,29 +47,29 @@ class Network:
         texts = [s.fields.get("timeout_ms") or "" for s in self.log.of("nccl_timeout", "gloo_timeout")]
         return max((int(t) / 1000 for t in texts if t.isascii() and t.isdigit()), default=0.0)
 
-    @cached_property
+    @once
     def transfer_failed(self) -> Fact:
         """A transfer failed in the network itself (retries exceeded), as NCCL, UCX or libfabric say."""
         return self.telling.said("a transfer over the network failed after all retries", *TRANSFER)
 
-    @cached_property
+    @once
     def felt(self) -> Fact:
         """The program's messages did not get through."""
         return self.telling.last_word("the program's messages did not get through", *KIN)
 
-    @cached_property
+    @once
     def trouble(self) -> Fact:
         """Kernel or program."""
         link = self.kernel.seen("the kernel reports a link or adapter that failed", self.link_lines)
         weak = self.telling.said("an adapter reports a failed completion", "mlx5_completion_error")
         return any_of("the network failed under the job", link, self.transfer_failed, weak)
 
-    @cached_property
+    @once
     def likely(self) -> Fact:
         """It likely ended the job."""
         return self.kernel.tells("a link or adapter failed while the job ran", self.link_lines, self.felt, *KIN)
 
-    @cached_property
+    @once
     def proven(self) -> Fact:
         """A link failed in the job's time on its node shortly before a transfer failed, or it stayed down while the
         ranks waited for each other. A link that came back explains no time-out: adapters send again for many seconds.

@@ -6,10 +6,9 @@ job when the node is the job's and the time fits, and even then nodes go down af
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import any_of, true, unknown
+from slurm_triage.facts._once import once
 from slurm_triage.facts._place import Place
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.model import Fact, Sign
@@ -35,7 +34,7 @@ class NodeFacts:
         """Lines without a job that are not surely about other nodes or another time."""
         return [s for s in self._of(*ids) if s.job is not None or self.place.ours(s)]
 
-    @cached_property
+    @once
     def lost(self) -> Fact:
         """Slurm lost a node of the job, and says so of this job."""
         says = "Slurm lost a node of the job"
@@ -48,7 +47,7 @@ class NodeFacts:
             return true(says, [*state.cites, *named, *lines] if state.holds else [*named, *lines])
         return state
 
-    @cached_property
+    @once
     def said_lost(self) -> Fact:
         """srun says that a node of the job failed; a job that may go on without it (--no-kill) need not end of that."""
         says = "srun says that a node of the job failed"
@@ -64,14 +63,14 @@ class NodeFacts:
             found += [n for n in expand(text) or () if not self.place.nodes or n.split(".")[0] in self.place.nodes]
         return list(dict.fromkeys(n for n in found if n))
 
-    @cached_property
+    @once
     def reason_down(self) -> Fact:
         """The record of a node of the job gives a reason for being down or drained."""
         says = "the node's record gives a reason for being down or drained"
         lines = self._near("node_reason", "ctld_drain")
         return true(says, lines) if lines else unknown(says, "sinfo -R was not seen", SINFO)
 
-    @cached_property
+    @once
     def went_down(self) -> Fact:
         """A node of the job rebooted or stopped responding in its time; no line ties that to the job itself."""
         says = "a node of the job rebooted unexpectedly or stopped responding"
@@ -79,7 +78,7 @@ class NodeFacts:
         lines = [s for s in lines if any(w in s.cite.text.lower() for w in WENT_DOWN) and self.place.surely_ours(s)]
         return true(says, lines) if lines else unknown(says, "no such reason was seen", SINFO)
 
-    @cached_property
+    @once
     def unkillable(self) -> Fact:
         """Processes of the job did not die after SIGKILL."""
         says = "processes of the job did not die after SIGKILL"
@@ -90,7 +89,7 @@ class NodeFacts:
             return true(says, lines)
         return unknown(says, "no such line was seen", "sinfo -R; slurmd's log for `NOT ENDING WITH SIGNALS`")
 
-    @cached_property
+    @once
     def stepd_gave_up(self) -> Fact:
         """slurmstepd itself says that it gave up waiting for the processes to die."""
         says = "slurmstepd gave up waiting for the job's processes to die"
@@ -98,7 +97,7 @@ class NodeFacts:
         lines = [s for s in lines if "NOT ENDING WITH SIGNALS" in s.cite.text]
         return true(says, lines) if lines else unknown(says, "no such line was seen", "read slurmd's log on the node")
 
-    @cached_property
+    @once
     def boot_failed(self) -> Fact:
         """A node did not come up for the job."""
         says = "a node did not boot for the job"
@@ -106,7 +105,7 @@ class NodeFacts:
         lines = self._of("srun_boot_failed")
         return true(says, [*state.cites, *lines]) if lines else state
 
-    @cached_property
+    @once
     def trouble(self) -> Fact:
         """A loss in any words."""
         return any_of("a node of the job was lost", self.lost, self.said_lost, self.went_down)

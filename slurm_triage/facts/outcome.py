@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from slurm_triage.facts._logic import all_of, false, negation, true, unknown
+from slurm_triage.facts._once import once
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.cancel import Cancel
 from slurm_triage.facts.log import Log
@@ -27,7 +26,7 @@ class Outcome:
         self.cancel = cancel
         self.log = log
 
-    @cached_property
+    @once
     def ended_well(self) -> Fact:
         """The state is COMPLETED, or only a left-over PREEMPTED of the earlier attempt hides that it is."""
         mistake = self.scheduling.preempted_by_mistake
@@ -35,7 +34,7 @@ class Outcome:
             return true("the attempt ended well", mistake.cites)
         return self.accounting.ended_well
 
-    @cached_property
+    @once
     def all_steps_fine(self) -> Fact:
         """Every step that accounting lists is COMPLETED with 0."""
         says = "every step ended with 0"
@@ -55,7 +54,7 @@ class Outcome:
         """A step that somebody cancelled while others came after it: servers and monitors are stopped that way."""
         return bool(step.cancelled_by) and step.step != self.accounting.last_app_step
 
-    @cached_property
+    @once
     def nothing_hidden(self) -> Fact:
         """The steps' records, the output and the scheduler's view were read, and none shows a failure."""
         says = "the sources that would show a hidden failure were read and show none"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import all_of, true, unknown
+from slurm_triage.facts._once import once
 from slurm_triage.facts.log import Log
 from slurm_triage.model import Fact, Sign, Voice
 
@@ -29,7 +28,7 @@ class Pods:
         found = self._of(*ids)
         return true(says, found[:4]) if found else unknown(says, "no such event was seen", HOW)
 
-    @cached_property
+    @once
     def only_end(self) -> Fact:
         """All events that name an end name the same one, and no Slurm record tells of another."""
         says = "Kubernetes names one reason for the end, and only one"
@@ -44,7 +43,7 @@ class Pods:
         """The kubelet's own event, and nothing that tells of another end."""
         return all_of(says, self.said(says, *ids), self.only_end)
 
-    @cached_property
+    @once
     def killed_for_probe(self) -> Fact:
         """The kubelet killed the container for its probe, and no OOM kill could have come before it."""
         says = "the kubelet killed the container for its probe"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from slurm_triage import signals
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import all_of, any_of, false, negation, true, unknown
+from slurm_triage.facts._once import once
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.cancel import Cancel
 from slurm_triage.facts.exits import Death, Exits
@@ -87,7 +86,7 @@ class Program:
             "read the node's kernel log around the end of the job",
         )
 
-    @cached_property
+    @once
     def full_shared_memory(self) -> Fact:
         """A process died of SIGBUS and a program of the job says that shared memory is too small."""
         says = "a process died of SIGBUS and the program names shared memory"
@@ -126,7 +125,7 @@ class Program:
 
     # ------------------------------------------------------------------------------------------ plain errors
 
-    @cached_property
+    @once
     def named_error(self) -> Fact:
         """A line of the output in which the program names its error."""
         says = "the program names its error in the job's output"
@@ -142,12 +141,12 @@ class Program:
         exceptions = [s for s in found if s.id != "python_traceback"]
         return exceptions[-1] if exceptions else (found[-1] if found else None)
 
-    @cached_property
+    @once
     def died_of_own_fault(self) -> Fact:
         """It died of a signal that a program brings upon itself: abort, arithmetic fault, closed pipe, ulimit."""
         return self.exits.may_have_died_of(*OWN_FAULT)
 
-    @cached_property
+    @once
     def code_points_elsewhere(self) -> Fact:
         """The exit code is one that shells and launchers give for something finer (126, 127, 128 + n), unwitnessed."""
         says = "the exit code stands for a missing program or a signal, and nothing says which"
@@ -158,7 +157,7 @@ class Program:
             return true(says, [cite])
         return false(says, f"the job {info.meaning}")
 
-    @cached_property
+    @once
     def killed_first(self) -> Fact:
         """A task got SIGKILL or SIGTERM before any other failed: what the others say after it are echoes."""
         says = "a task was killed before any other failed"
@@ -170,13 +169,13 @@ class Program:
             return unknown(says, why, "compare srun's first message, and the clocks of the nodes")
         return false(says, "no such death was seen")
 
-    @cached_property
+    @once
     def failed_by_itself(self) -> Fact:
         """A positive exit code, or a signal of its own making."""
         says = "the program ended with an error of its own"
         return any_of(says, self.exits.exited_with_code, self.died_of_own_fault)
 
-    @cached_property
+    @once
     def ended_by_kill_signal(self) -> Fact:
         """The end itself was SIGKILL or SIGTERM: the status, or an exit code 128 + n that a message confirms."""
         says = "the end itself was SIGKILL or SIGTERM"
@@ -205,12 +204,12 @@ class Program:
             )
         return false(says, f"the job {info.meaning}", [cite] if cite else [])
 
-    @cached_property
+    @once
     def foreign_signal(self) -> Fact:
         """A task or the script died of a signal that somebody sends (HUP, INT, QUIT, USR1, USR2, ALRM): no fault."""
         return self.exits.killed_by(*SENT)
 
-    @cached_property
+    @once
     def nothing_else_seen(self) -> Fact:
         """The exit is exact, the output was read, and neither a signal nor a cancel message stands in the way."""
         says = "the exit was the program's own: exact code, output read, no signal and no cancellation"
@@ -242,7 +241,7 @@ class Program:
             negation("slurmstepd printed no cancellation", self.cancel.cancel_message),
         )
 
-    @cached_property
+    @once
     def step_failed_unseen(self) -> Fact:
         """A step failed, yet the job is COMPLETED with exit code 0: the script went on and hid it."""
         says = "a step failed although the job counts as COMPLETED"

@@ -9,11 +9,10 @@ srun's lines, which stand in the order in which the news came in. What they leav
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from slurm_triage import signals
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import unknown
+from slurm_triage.facts._once import once
 from slurm_triage.facts._place import short
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.exits import Death, Exits
@@ -38,7 +37,7 @@ class Ranks:
         self.exits = exits
         self.tasks = exits.records
 
-    @cached_property
+    @once
     def _deaths(self) -> tuple[Death, ...]:
         """Deaths of tasks of the last failing step, witnessed by their status or by srun."""
         found = [d for d in self.exits.deaths if d.witness in ("status", "slurm") and d.step not in ("batch", "extern")]
@@ -48,15 +47,15 @@ class Ranks:
         last = max(steps, key=_number, default=None)
         return tuple(d for d in found if d.step in (last, None))
 
-    @cached_property
+    @once
     def _by_status(self) -> list[Death]:
         return sorted((d for d in self._deaths if d.witness == "status"), key=self._moment)
 
-    @cached_property
+    @once
     def _by_srun(self) -> list[Death]:
         return sorted((d for d in self._deaths if d.witness == "slurm"), key=lambda d: (d.cite.file, d.cite.line))
 
-    @cached_property
+    @once
     def failed(self) -> tuple[Death, ...]:
         """Deaths of application tasks that no teardown explains, first one first.
 
@@ -72,7 +71,7 @@ class Ranks:
         certain = _same_node(kill, own[0]) or self._srun_begins_with(kill)
         return (kill, *own) if certain else tuple(own)
 
-    @cached_property
+    @once
     def unplaced_kill(self) -> Death | None:
         """A death by SIGTERM or SIGKILL that seems to come first, by the clock of another node and by nothing else.
 
@@ -101,7 +100,7 @@ class Ranks:
         how = "compare the first errors of these ranks in their own output; keep the nodes' clocks together (chronyc)"
         return unknown("which rank failed first", why, how) if why else None
 
-    @cached_property
+    @once
     def _first(self) -> tuple[FirstFailure | None, str]:
         """The first failing task, else why it cannot be told where there are several to choose from."""
         if self._killed_as_a_group:
@@ -146,7 +145,7 @@ class Ranks:
 
     # ------------------------------------------------------------------------------------------ clocks
 
-    @cached_property
+    @once
     def _begins(self) -> dict[tuple[str | None, int], float]:
         """Epoch of the monotonic clock's zero by slurmstepd, as its first record shows it: time steps are left out."""
         found: dict[tuple[str | None, int], tuple[float, float]] = {}
@@ -175,7 +174,7 @@ class Ranks:
             return gap > 0
         return gap >= 0 and _forked_after(one.task, other.task)
 
-    @cached_property
+    @once
     def _clocks_off(self) -> bool:
         """Whether a task ended outside its step as slurmctld's clock has it: then the nodes' clocks are not one."""
         for task in self.exits.tasks:
@@ -190,7 +189,7 @@ class Ranks:
 
     # ------------------------------------------------------------------------------------------ memory
 
-    @cached_property
+    @once
     def _killed_as_a_group(self) -> bool:
         """Whether several tasks died in one OOM kill of the whole step (srun --oom-kill-step)."""
         killed = {d.ranks for d in self._by_status if d.signal == signals.SIGKILL}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import false, true, unknown
+from slurm_triage.facts._once import once
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.limits import Limits
 from slurm_triage.facts.log import Log
@@ -29,11 +28,11 @@ class Scheduling:
 
     # ------------------------------------------------------------------------------------------ preemption
 
-    @cached_property
+    @once
     def preempted(self) -> Fact:
         """Slurm preempted this attempt."""
         says = "Slurm preempted the job"
-        cites: list[Cite | Sign] = [c for word, c in self.accounting.states() if word == "PREEMPTED"]
+        cites: list[Cite | Sign] = [c for word, c in self.accounting.states if word == "PREEMPTED"]
         if cites and self.preempted_by_mistake.holds:
             return false(says, self.preempted_by_mistake.says, self.preempted_by_mistake.cites)
         if cites and self.preempted_by_mistake.holds is None:
@@ -70,7 +69,7 @@ class Scheduling:
             "PreemptTime" in v.values and v.preempt_time is None and v.end is not None for v in self.accounting.views
         )
 
-    @cached_property
+    @once
     def preempted_by_mistake(self) -> Fact:
         """PREEMPTED for a later attempt that ended well while slurmctld logged no preemption (recorded on 24.11.5)."""
         says = "the state PREEMPTED is left over from the earlier attempt: this one ended well and nothing preempted it"
@@ -101,11 +100,11 @@ class Scheduling:
 
     # ------------------------------------------------------------------------------------------ limits
 
-    @cached_property
+    @once
     def time_limit(self) -> Fact:
         """Slurm ended the job, or one of its steps, at its time limit."""
         says = "Slurm ended the job at its time limit"
-        cites: list[Cite | Sign] = [c for word, c in self.accounting.states() if word == "TIMEOUT"]
+        cites: list[Cite | Sign] = [c for word, c in self.accounting.states if word == "TIMEOUT"]
         printed = self.log.of("slurm_time_limit")
         of_step = [s for s in printed if s.fields.get("kind", "").upper() == "STEP"]
         cites += self.log.of("ctld_time_limit")
@@ -127,19 +126,19 @@ class Scheduling:
         signalled = (9, 15, 128 + 9, 128 + 15)
         return shown is not None and shown.signal == 0 and shown.code not in signalled
 
-    @cached_property
+    @once
     def deadline(self) -> Fact:
         """Slurm removed the job because of --deadline."""
         fact = self.accounting.state_is("DEADLINE", says="Slurm removed the job at its --deadline")
         signs = self.log.of("ctld_deadline")
         return true(fact.says, [*fact.cites, *signs]) if signs else fact
 
-    @cached_property
+    @once
     def requeued(self) -> Fact:
         """The attempt ended with a requeue (of whatever reason)."""
         says = "Slurm put the job back into the queue"
         cites: list[Cite | Sign] = [
-            c for w, c in self.accounting.states() if w in ("REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
+            c for w, c in self.accounting.states if w in ("REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
         ]
         cites += self.log.of("slurm_requeue", "ctld_requeue_user")
         if cites:
@@ -149,7 +148,7 @@ class Scheduling:
             return false(says, f"accounting says {final.state}", [final])
         return unknown(says, "the final state was not seen", self.accounting.how)
 
-    @cached_property
+    @once
     def requeue_said(self) -> Fact:
         """A daemon or slurmstepd says in so many words that a requeue ended the attempt."""
         says = "slurmstepd or slurmctld says that a requeue ended the attempt"
@@ -170,7 +169,7 @@ class Scheduling:
                 return word
         return None
 
-    @cached_property
+    @once
     def dependency_never(self) -> Fact:
         """The job never started because its dependency can never be met."""
         says = "the job's dependency can never be met"
@@ -199,7 +198,7 @@ class Scheduling:
 
     # ------------------------------------------------------------------------------------------ suspension
 
-    @cached_property
+    @once
     def suspended(self) -> Fact:
         """The job was suspended for some time (by an administrator, by preemption, or by gang scheduling)."""
         says = "the job was suspended for a while"
@@ -213,7 +212,7 @@ class Scheduling:
             return false(says, "accounting counts no suspended time", [final])
         return unknown(says, "the suspended time was not seen", self.accounting.how)
 
-    @cached_property
+    @once
     def failed_right_after_pause(self) -> Fact:
         """The job ended within seconds of going on after a pause."""
         says = f"the job ended within {AFTER_PAUSE} s of being resumed"
@@ -240,7 +239,7 @@ class Scheduling:
 
     # ------------------------------------------------------------------------------------------ windows
 
-    @cached_property
+    @once
     def term_sent(self) -> tuple[Stamp, Cite] | None:
         """When Slurm first told the tasks to end (slurmstepd's CANCELLED line)."""
         ids = (

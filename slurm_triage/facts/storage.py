@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property
 
 from slurm_triage.facts._kernel import Kernel, Witness
 from slurm_triage.facts._logic import any_of, true, unknown
+from slurm_triage.facts._once import once
 from slurm_triage.facts.log import Log
 from slurm_triage.facts.machine import Machine
 from slurm_triage.facts.telling import Telling
@@ -45,14 +45,14 @@ class Storage:
 
     # ------------------------------------------------------------------------------------------ room
 
-    @cached_property
+    @once
     def no_room(self) -> tuple[Sign, ...]:
         """Lines that say ENOSPC and mean a file system, not shared memory."""
         shm = {(s.cite.file, s.cite.line) for s in self.log.of("shm_too_small")}
         found = [s for s in self.log.of("no_space") if (s.cite.file, s.cite.line) not in shm]
         return tuple(s for s in found if not _path(s).startswith("/dev/shm"))
 
-    @cached_property
+    @once
     def full_shared(self) -> Fact:
         """What is full is a shared or personal file system: by the path in the message, or by a row of df."""
         says = "the file system that is full is a shared or personal one"
@@ -67,7 +67,7 @@ class Storage:
             says, "the message does not say where", "df -h and the quota of the paths that the job writes to"
         )
 
-    @cached_property
+    @once
     def full_local(self) -> Fact:
         """What is full is a file system of the node itself, by the path in the message or by a row of df.
 
@@ -84,7 +84,7 @@ class Storage:
             return true(says, still_full)
         return unknown(says, "the message does not say where", "df -h on the node while such a job runs")
 
-    @cached_property
+    @once
     def _df(self) -> list[tuple[Sign, str, str]]:
         """Rows of df at the end of the output that show a full file system: (line, device, mount point)."""
         found = []
@@ -96,23 +96,23 @@ class Storage:
 
     # ------------------------------------------------------------------------------------------ shared file systems
 
-    @cached_property
+    @once
     def felt(self) -> Fact:
         """A program of the job failed at reading or writing."""
         return self.telling.last_word("the program failed at reading or writing", *IO_KIN)
 
-    @cached_property
+    @once
     def evictions(self) -> tuple[Witness, ...]:
         """Kernel lines that say that the client of a parallel file system was thrown out or stopped."""
         gone = self.kernel.of("lustre", where=lambda s: s.fields.get("event", "").lower() == "evicted")
         return gone + self.kernel.of("gpfs")
 
-    @cached_property
+    @once
     def lustre_trouble(self) -> tuple[Witness, ...]:
         """Lost connections and failed requests of a Lustre client: it retries, most jobs survive them."""
         return self.kernel.of("lustre", where=lambda s: s.fields.get("event", "").lower() != "evicted")
 
-    @cached_property
+    @once
     def nfs_silent(self) -> tuple[Witness, ...]:
         """An NFS server that did not answer, and no later line that it is back."""
         last: dict[tuple[str, str], str] = {}
@@ -127,7 +127,7 @@ class Storage:
 
         return self.kernel.of("nfs", where=silent)
 
-    @cached_property
+    @once
     def broken_local(self) -> tuple[Witness, ...]:
         """A local file system shut down or turned read-only after errors."""
         ext4 = self.kernel.of("ext4", lasting=True)
@@ -145,12 +145,12 @@ class Storage:
         """It surely ended the job."""
         return self.kernel.proves(says, witnesses, self.felt)
 
-    @cached_property
+    @once
     def lost_text(self) -> Fact:
         """The program itself says that a parallel file system dropped it."""
         return self.telling.said("the program lost a parallel file system", "lustre_error_text")
 
-    @cached_property
+    @once
     def evicted_or_said(self) -> Fact:
         """Kernel or program."""
         lines = (*self.evictions, *self.lustre_trouble)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from functools import cached_property
 
 from slurm_triage.facts._logic import all_of, false, true, unknown
+from slurm_triage.facts._once import once
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.log import Log
 from slurm_triage.facts.program import Program
@@ -65,14 +65,14 @@ class Telling:
         self.log = log
         self.program = program
 
-    @cached_property
+    @once
     def _by_line(self) -> dict[tuple[str, int], set[str]]:
         found: dict[tuple[str, int], set[str]] = {}
         for sign in self.log.signs:
             found.setdefault((sign.cite.file, sign.cite.line), set()).add(sign.id)
         return found
 
-    @cached_property
+    @once
     def _statements(self) -> tuple[Sign, ...]:
         """Lines in which a program names an error of its own, in order; echoes of other failures are left out."""
         found = []
@@ -136,7 +136,7 @@ class Telling:
             for link in self.log.of("python_exception_chain")
         )
 
-    @cached_property
+    @once
     def _by_process(self) -> dict[tuple[str, str | None], tuple[list[int], list[Sign]]]:
         """The statements of each process, in order, with their line numbers."""
         found: dict[tuple[str, str | None], tuple[list[int], list[Sign]]] = {}
@@ -146,12 +146,12 @@ class Telling:
             statements.append(sign)
         return found
 
-    @cached_property
+    @once
     def _tracebacks(self) -> set[tuple[str, int]]:
         """Lines that end a traceback."""
         return {_place(s) for s in self.log.of("python_exception") if "traceback" in s.fields}
 
-    @cached_property
+    @once
     def no_finer_cause(self) -> Fact:
         """The last word of the output names no cause that has a rule of its own: a plain error is all there is."""
         says = "the output names no cause beyond the program's own error"
@@ -162,7 +162,7 @@ class Telling:
             return true(says, self.log.ends[:1])
         return unknown(says, self.log.unread, self.log.how)
 
-    @cached_property
+    @once
     def error_of_logic(self) -> Fact:
         """The last exception is one that only the program's own code can bring about (KeyError, TypeError, ...)."""
         says = "the last exception is an error in the program's own logic"
@@ -171,7 +171,7 @@ class Telling:
             return true(says, last)
         return unknown(says, "no such exception was seen", self.log.how)
 
-    @cached_property
+    @once
     def survived(self) -> Fact:
         """The job ended well and no step failed: whatever the output says, the program outlived it."""
         says = "the job ended well in spite of the message"

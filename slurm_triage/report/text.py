@@ -11,7 +11,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -492,6 +492,7 @@ def _cleaned(value: Any) -> Any:
 # ------------------------------------------------------------------------------------------------ templates
 
 
+@cache
 def own_templates() -> Path:
     """The folder of the templates that come with the package: in it when installed, beside it in a checkout."""
     package = Path(__file__).resolve().parent.parent

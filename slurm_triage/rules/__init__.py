@@ -178,12 +178,12 @@ def judge(rule_: Rule, job: Job) -> Verdict:
     for item in rule_.judge(job):
         if isinstance(item, Condition):
             conditions.append(item)
+        elif isinstance(item, _Text):
+            text = item.summary
         elif isinstance(item, Action):
             actions.append(item)
         elif isinstance(item, Owner):
             who = item
-        elif isinstance(item, _Text):
-            text = item.summary
         elif isinstance(item, _When):
             at = item.at
         else:

@@ -158,8 +158,6 @@ def _parse(
     return tuple(e for events, _ in found for e in events), _with_problems(coverage, case.problems)
 
 
-
-
 def _read(file: EvidenceFile, context: Context, source: Source | None) -> tuple[list[Event], Coverage]:
     """Events and coverage of one file; without `source`, of the kind that it looks like."""
     try:

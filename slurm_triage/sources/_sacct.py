@@ -166,6 +166,9 @@ def asked_early(name: str) -> bool:
 _EXIT = re.compile(r"(\d{1,10}):(\d{1,5})")
 _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([KMGTPE]?)(i?B)?([nc]?)", re.IGNORECASE)
 _SPAN = re.compile(r"(?:(\d{1,6})-)?(\d{1,6})(?::(\d{1,2}))?(?::(\d{1,2}))?(?:\.\d{1,9})?")
+_MINUTES = re.compile(r"\d{1,10}")
+_COUNT = re.compile(r"[0-9]{1,15}")
+_EPOCH = re.compile(r"[0-9]{9,11}")
 _POWER = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
 
@@ -211,19 +214,19 @@ def read_span(text: str) -> float | None:
 def read_minutes(text: str) -> float | None:
     """Seconds of TimelimitRaw, which is in minutes; inf for UNLIMITED; None for `Partition_Limit`."""
     text = text.strip()
-    return float(text) * 60 if re.fullmatch(r"\d{1,10}", text) else read_span(text)
+    return float(text) * 60 if _MINUTES.fullmatch(text) else read_span(text)
 
 
 def read_int(text: str) -> int | None:
     """A plain count."""
     text = text.strip()
-    return int(text) if re.fullmatch(r"[0-9]{1,15}", text) else None
+    return int(text) if _COUNT.fullmatch(text) else None
 
 
 def read_time(clock: Clock, text: str) -> Stamp | None:
     """A time as printed (`2026-11-30T15:11:18`) or, with SLURM_TIME_FORMAT=%s, as epoch; None for Unknown and None."""
     text = text.strip()
-    return epoch(int(text)) if re.fullmatch(r"[0-9]{9,11}", text) else clock.local(text)
+    return epoch(int(text)) if _EPOCH.fullmatch(text) else clock.local(text)
 
 
 def epoch(seconds: float) -> Stamp:

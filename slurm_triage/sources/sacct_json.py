@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from slurm_triage.case import LINE_LIMIT, EvidenceFile
@@ -261,6 +262,11 @@ def _step(step: Any, job: str | None, at: _Place, trust: bool, early: bool) -> S
 _JOB_KEY = re.compile(r'"job_id"\s*:\s*[1-9]')
 
 
+@lru_cache(maxsize=256)  # batch, extern, 0, 1: the same in all jobs but for their number
+def _step_key(name: str) -> re.Pattern[str]:
+    return re.compile(rf'"id"\s*:\s*"{re.escape(name)}"')
+
+
 class _Place:
     """The line where an object begins."""
 
@@ -345,5 +351,5 @@ def _records(text: str, at: _Place, context: Context) -> Iterator[Event]:
         for step in steps if isinstance(steps, list) else ():
             name = _get(step, "step", "id")
             if isinstance(name, str):
-                at.show_key(position, re.compile(rf'"id"\s*:\s*"{re.escape(name)}"'))
+                at.show_key(position, _step_key(name))
             yield _step(step, record.job, at, trust, early)

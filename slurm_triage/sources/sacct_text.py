@@ -21,12 +21,16 @@ KIND = "sacct"
 FIELD_LIMIT = 2000
 """Most fields of one record; sacct has about 120 columns."""
 
+_NAME = re.compile(r"[a-z0-9_]{2,40}")
 _START = re.compile(r"[0-9]{1,10}(?:[_+][0-9]{1,10}|_\[[0-9,:%.\-]{1,20000}\])?(?:\.[a-zA-Z0-9+]{1,20})?\|")
 
 
 def _header(line: str) -> list[_sacct.Column] | None:
     """The columns, None if the line is not a header: names that sacct has, among them the state or an id."""
     if "|" not in line or len(line) > 4000:
+        return None
+    small = line.lower()
+    if "jobid" not in small and "state" not in small:
         return None
     names = [name.strip() for name in line.split("|")]
     if names[-1] == "":  # sacct -p puts a separator at the end of each line
@@ -36,7 +40,7 @@ def _header(line: str) -> list[_sacct.Column] | None:
     known = sum(name in _sacct.KNOWN_COLUMNS for name in names)
     if len(set(names)) < len(names) or not {"jobid", "jobidraw", "state"} & set(names) or "seen" in names:
         return None
-    if known < 2 or known < 0.8 * len(names) or not all(re.fullmatch(r"[a-z0-9_]{2,40}", name) for name in names):
+    if known < 2 or known < 0.8 * len(names) or not all(_NAME.fullmatch(name) for name in names):
         return None
     columns = [_sacct.column(name) for name in names]
     return [*columns, _sacct.column("")] if line.rstrip().endswith("|") else columns

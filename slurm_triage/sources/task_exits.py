@@ -41,6 +41,7 @@ _BEGIN = re.compile(
 )
 """Where a record begins. A write that was cut leaves the beginning of one, and the next may follow in the same line."""
 _PAIR = re.compile(r"(?:^| )(\w+)=")
+_NUMBER = re.compile(r"[0-9]{1,20}")
 _STATUS = re.compile(r"0x[0-9a-fA-F]{4}")
 """All plugins print four digits: fewer are a status that was cut."""
 _MONO = re.compile(r"[0-9]{1,10}\.[0-9]{6}")
@@ -147,7 +148,7 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text and re.fullmatch(r"[0-9]{1,20}", text) else None
+    return int(text) if text and _NUMBER.fullmatch(text) else None
 
 
 def _counts(text: str | None) -> dict[str, int]:
