@@ -123,16 +123,12 @@ class Job:
         """Memory and PCIe errors of the host."""
         return HostHardware(self.attempt, self.log, self.exits, self.node, self.kernel)
 
-<<<<<<< HEAD
-    @cached_property
+    @once
     def machine(self) -> Machine:
         """What machines the nodes are, and what was measured on them after the end."""
         return Machine(self.attempt, self.place)
 
-    @cached_property
-=======
     @once
->>>>>>> e2452a8 (wip3)
     def storage(self) -> Storage:
         """File systems: full, over quota, stale, gone."""
         return Storage(self.log, self.telling, self.kernel, self.machine)
