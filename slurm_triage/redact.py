@@ -12,10 +12,11 @@ where a key says that it is a name. Free text may still hold what no program can
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -571,11 +572,13 @@ def redact(files: Mapping[str, bytes]) -> Redacted:
         out[name] = "".join(done).encode("utf-8", "replace")
     cluster_dir = whole.manifest.cluster_dir
     renamed: dict[str, bytes] = {}
+    names_now: dict[str, str] = {}
     for name, data in out.items():
-        new = _place(name, cluster_dir) or worker.file_name(name)
-        renamed[_free(new, renamed)] = data
+        names_now[name] = _free(_place(name, cluster_dir) or worker.file_name(name), renamed)
+        renamed[names_now[name]] = data
     if "manifest.toml" in files:
-        renamed["manifest.toml"] = _manifest(files["manifest.toml"], worker)
+        ranges = {names_now[file.name]: file.ranges for file in whole.files if file.ranges and file.name in names_now}
+        renamed["manifest.toml"] = _manifest(files["manifest.toml"], worker, ranges)
     distinct = Counter(kind for kind, _ in worker.seen)
     return Redacted(
         renamed,
@@ -602,8 +605,8 @@ def _free(name: str, taken: Mapping[str, bytes]) -> str:
     return found
 
 
-def _manifest(data: bytes, worker: _Redactor) -> bytes:
-    """The manifest's known keys, with names replaced; anything else in it is left out."""
+def _manifest(data: bytes, worker: _Redactor, ranges: Mapping[str, Sequence[Sequence[int]]]) -> bytes:
+    """The manifest's known keys, with names replaced; anything else in it is left out. `ranges` by the new names."""
     try:
         values = tomllib.loads(data.decode("utf-8", "replace"))
     except (tomllib.TOMLDecodeError, RecursionError):
@@ -617,6 +620,13 @@ def _manifest(data: bytes, worker: _Redactor) -> bytes:
         lines.append(f'cluster = "{worker.pseudonym("cluster", values["cluster"])}"')
     if isinstance(values.get("cluster_dir"), str) and values["cluster_dir"]:
         lines.append(f'cluster_dir = "{"../" if values["cluster_dir"].startswith("../") else ""}cluster"')
+    if type(values.get("page_size")) is int:
+        lines.append(f"page_size = {values['page_size']}")
+    if ranges:  # JSON's strings and lists are TOML's too
+        said = ", ".join(
+            f"{json.dumps(name)} = {json.dumps([list(run) for run in runs])}" for name, runs in ranges.items()
+        )
+        lines.append(f"line_ranges = {{{said}}}")
     boot = values.get("boot_epoch")
     if isinstance(boot, (int, float)) and not isinstance(boot, bool):
         lines.append(f"boot_epoch = {boot!r}")

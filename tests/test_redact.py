@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from slurm_triage import case
+from slurm_triage import case, sources
 from slurm_triage.engine import diagnose
 from slurm_triage.model import Diagnosis, Strength
 from slurm_triage.redact import redact
@@ -286,3 +286,22 @@ def test_sluid_stays_as_job_ids_do() -> None:
     assert b"SLURM_JOB_SLUID=" + sluid in safe["env.epilog.node1.txt"]
     assert diagnose(case.from_files(files)).strength is Strength.CONFIRMED
     assert verdict(diagnose(case.from_files(safe))) == verdict(diagnose(case.from_files(files)))
+
+
+def test_lines_keep_their_numbers_under_the_new_name_of_their_file() -> None:
+    manifest = b'page_size = 65536\nline_ranges = {"job.out" = [[1, 1], [500, 501]], "none" = [[1, 2]]}\n'
+    files = {"job.out": b"Traceback (most recent call last):\n  x\nKeyError: 3\n", "manifest.toml": manifest}
+    found = case.from_files(redact(files).files)
+    (file,) = found.files
+    assert [number for number, _ in file.lines()] == [1, 500, 501]
+    assert found.manifest.values["page_size"] == 65536 and found.problems == ()
+
+
+def test_what_the_agent_measured_names_no_node() -> None:
+    node = b'{\n"format": "slurm-triage node 1",\n"node": "gpu-a17",\n"machine": "aarch64",\n"page_size": 65536\n}\n'
+    readings = b"# slurm-triage readings 1 node=gpu-a17 at=1796051466.587\nbaseline counters=3 since=unknown\n"
+    sacct = b"JobIDRaw|State|NodeList\n77|FAILED|gpu-a17\n"
+    out = redact({"sacct.psv": sacct, "node.gpu-a17.json": node, "counters.gpu-a17.txt": readings}).files
+    assert not any(b"gpu-a17" in data or "gpu-a17" in name for name, data in out.items())
+    kinds = {entry.kind for entry in sources.parse(case.from_files(out))[1]}
+    assert {"node_facts", "node_readings"} <= kinds

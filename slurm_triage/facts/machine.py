@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import false, true, unknown
+from slurm_triage.facts._once import once
 from slurm_triage.facts._place import Place, short
 from slurm_triage.model import Cite, Fact, Reading
 
@@ -39,7 +38,7 @@ class Machine:
         known = {short(reading.node) for reading in self.of("node") if key in reading.cites and reading.node}
         return bool(self._nodes) and self._nodes <= known
 
-    @cached_property
+    @once
     def large_pages(self) -> Fact:
         """The kernel of a node of the job has memory pages of more than 4 KiB."""
         says = "a node of the job has memory pages larger than 4 KiB"
@@ -51,7 +50,7 @@ class Machine:
             return false(says, "the pages of all its nodes have 4 KiB", [cite for _, cite in told[:2]])
         return unknown(says, "the page size of its nodes was not seen", HOW)
 
-    @cached_property
+    @once
     def arm(self) -> Fact:
         """A node of the job is an Arm machine."""
         says = "a node of the job is an Arm machine"
@@ -63,7 +62,7 @@ class Machine:
             return false(says, f"its nodes are {told[0][0]}", [cite for _, cite in told[:2]])
         return unknown(says, "what machines its nodes are was not seen", HOW)
 
-    @cached_property
+    @once
     def architecture(self) -> str:
         """`aarch64` where all nodes that were looked at are alike, else empty."""
         names = {name for name, _ in self._each("machine")}
