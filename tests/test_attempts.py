@@ -339,7 +339,7 @@ def test_a_path_full_of_patterns_costs_nothing() -> None:
 
 def test_stamps_in_brackets_do_not_make_a_kernel_log() -> None:
     printed = "".join(f"[   {i}.123456] epoch {i} loss 0.5\n" for i in range(20))
-    score = sources._source("kernel_log").recognise("notes.txt", printed.splitlines())
+    score = sources.by_kind()["kernel_log"].recognise("notes.txt", printed.splitlines())
     assert score <= 0.4
     assert kinds({"notes.txt": printed + TRACEBACK})["notes.txt"] == "job_log"
     assert kinds({"kmsg.c1.txt": printed})["kmsg.c1.txt"] == "kernel_log"  # the name says it

@@ -201,16 +201,20 @@ def _attempts(document: Mapping[str, Any], detail: Detail | None) -> Iterator[tu
         waiting.extend(reversed(pairs))
 
 
+_MAP = (dict, Mapping)
+"""What an object of a document may be; a dict is looked for first, since asking an abstract class takes long."""
+
+
 def _map(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     value = document.get(key)
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, _MAP) else {}
 
 
 def _maps(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     value = document.get(key)
-    if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
+    if not isinstance(value, (list, Sequence)) or isinstance(value, (str, bytes)):
         return []
-    return [item for item in value if isinstance(item, Mapping)]
+    return [item for item in value if isinstance(item, _MAP)]
 
 
 def _clean(value: str) -> str:
@@ -222,6 +226,8 @@ def _clean(value: str) -> str:
 
 def _text(document: Mapping[str, Any], key: str) -> str | None:
     value = document.get(key)
+    if value is None:
+        return None
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     return _clean(value) if isinstance(value, str) else None
@@ -324,6 +330,10 @@ def _write(db: sqlite3.Connection, path: Path, document: Mapping[str, Any], deta
         if values["diagnosed_at"] is None:
             values["diagnosed_at"] = old["diagnosed_at"] if old["diagnosis"] == text else time.time()
         _update(db, "attempt", values, attempt)
+    if old is not None:
+        details = ("step", "task") if detail is not None else ()
+        for table in ("citation", "finding", "missing", "attempt_node", *details):
+            db.execute(f"DELETE FROM {table} WHERE attempt = ?", (attempt,))
     _write_document_rows(db, attempt, document, nodes, values)
     if detail is not None:
         _write_detail_rows(db, attempt, detail)
@@ -405,8 +415,6 @@ def _nodes(about: Mapping[str, Any]) -> list[str]:
 def _write_document_rows(
     db: sqlite3.Connection, attempt: int, document: Mapping[str, Any], nodes: list[str], values: Mapping[str, Any]
 ) -> None:
-    for table in ("citation", "finding", "missing", "attempt_node"):
-        db.execute(f"DELETE FROM {table} WHERE attempt = ?", (attempt,))
     at = values["at"]
     db.executemany("INSERT INTO attempt_node VALUES (?, ?, ?)", [(attempt, node, at) for node in nodes])
     findings: list[tuple[str, str, str | None, str | None, str | None, list[Mapping[str, Any]]]]
@@ -418,20 +426,17 @@ def _write_document_rows(
                 because = _text(item, "because")
                 found = _maps(item, "evidence")
                 findings.append((role, cause, _text(item, "strength"), _text(item, "owner"), because, found))
-    ordinal = 0
-    for number, (role, cause, strength, owner, because, cites) in enumerate(findings):
-        db.execute(
-            "INSERT INTO finding VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (attempt, number, role, cause, strength, owner, because, at),
-        )
-        for cite in cites:
+    citations: list[tuple[object, ...]] = []
+    for number, finding in enumerate(findings):
+        for cite in finding[-1]:
             words = [_text(cite, key) for key in ("source", "node", "file")]
             line, moment = _whole(cite.get("line"), 32), _epoch(_stamp(cite, "time"))
-            db.execute(
-                "INSERT INTO citation VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (attempt, ordinal, number, *words, line, moment, _text(cite, "text")),
-            )
-            ordinal += 1
+            citations.append((attempt, len(citations), number, *words, line, moment, _text(cite, "text")))
+    db.executemany(
+        "INSERT INTO finding VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [(attempt, number, *finding[:-1], at) for number, finding in enumerate(findings)],
+    )
+    db.executemany("INSERT INTO citation VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", citations)
     db.executemany(
         "INSERT INTO missing VALUES (?, ?, ?, ?, ?)",
         [
@@ -442,10 +447,8 @@ def _write_document_rows(
 
 
 def _write_detail_rows(db: sqlite3.Connection, attempt: int, detail: Detail) -> None:
-    for table in ("step", "task"):
-        db.execute(f"DELETE FROM {table} WHERE attempt = ?", (attempt,))
-    for number, step in enumerate(detail.steps):
-        row: dict[str, Any] = {
+    steps: list[dict[str, Any]] = [
+        {
             "attempt": attempt,
             "ordinal": number,
             "step": _clean(step.step),
@@ -457,9 +460,10 @@ def _write_detail_rows(db: sqlite3.Connection, attempt: int, detail: Detail) -> 
             "n_tasks": _whole(step.n_tasks, 32),
             "max_rss": _whole(step.max_rss),
         }
-        _insert(db, "step", row)
-    for number, task in enumerate(detail.tasks):
-        row = {
+        for number, step in enumerate(detail.steps)
+    ]
+    tasks: list[dict[str, Any]] = [
+        {
             "attempt": attempt,
             "ordinal": number,
             "step": None if task.step is None else _clean(task.step),
@@ -470,7 +474,10 @@ def _write_detail_rows(db: sqlite3.Connection, attempt: int, detail: Detail) -> 
             "core_dumped": _whole(task.core_dumped, 32),
             "at": _number(task.at),
         }
-        _insert(db, "task", row)
+        for number, task in enumerate(detail.tasks)
+    ]
+    _insert(db, "step", *steps)
+    _insert(db, "task", *tasks)
 
 
 def _next_id(db: sqlite3.Connection, table: str) -> int:
@@ -478,10 +485,13 @@ def _next_id(db: sqlite3.Connection, table: str) -> int:
     return int(db.execute(f"SELECT COALESCE(MAX(id), 0) + 1 FROM {table}").fetchone()[0])
 
 
-def _insert(db: sqlite3.Connection, table: str, values: Mapping[str, Any]) -> None:
-    names = ", ".join(values)
-    marks = ", ".join("?" * len(values))
-    db.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(values.values()))
+def _insert(db: sqlite3.Connection, table: str, *rows: Mapping[str, Any]) -> None:
+    """Rows of the same columns."""
+    if rows:
+        names = ", ".join(rows[0])
+        marks = ", ".join("?" * len(rows[0]))
+        sql = f"INSERT INTO {table} ({names}) VALUES ({marks})"
+        db.executemany(sql, [tuple(row.values()) for row in rows])
 
 
 def _update(db: sqlite3.Connection, table: str, values: Mapping[str, Any], row: int) -> None:

@@ -19,11 +19,14 @@ from typing import Any
 from slurm_triage.live import accounting, limits
 from slurm_triage.live._command import Reply, run
 
-AT_ONCE = 200
-"""Jobs whose accounting is asked for with one call."""
+AT_ONCE = 500
+"""Jobs whose accounting is asked for at once: one call for the table, one for JSON."""
 VIEWS = 30
-"""Most jobs of a part that slurmctld is asked about, one call each: its answer about all jobs at once can be forged by
-a job's name, and is a heavy one."""
+"""Most jobs that slurmctld is asked about in `VIEWS_IN` seconds, one call each: its answer about all jobs at once can
+be forged by a job's name, and is a heavy one."""
+VIEWS_IN = 60.0
+STORM, FEW_VIEWS = 200, 10
+"""Of more than `STORM` jobs at once it is asked about `FEW_VIEWS` at most."""
 SHORTEST = 60.0
 """Seconds below which a window of time is not halved any more when sacct prints too much of it."""
 SETTINGS_AGE = 600.0
@@ -32,6 +35,11 @@ _LATE = "no answer within"
 """In the problem of a command that took too long."""
 ENDED = "BF,CA,CD,DL,F,NF,OOM,PR,RQ,TO"
 """States in which an attempt has ended (sacct(1), JOB STATE CODES)."""
+_JOBS = re.compile(r'"jobs"\s*:\s*\[')
+"""A quote inside a string is escaped, so that this cannot match inside one."""
+_BETWEEN = re.compile(r"[\s,]*")
+_JSON = json.JSONDecoder()
+_BREAKS = re.compile(r"[|\r\n]")
 LIVE = frozenset(("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "RESIZING", "REQUEUE_HOLD"))
 """States of an attempt that has not ended."""
 
@@ -62,6 +70,8 @@ class Asker:
         self._columns: tuple[str, ...] = ()
         self._settings: dict[str, bytes] = {}
         self._settings_at = float("-inf")
+        self._views = VIEWS
+        self._views_at = float("-inf")
 
     def _run(self, argv: Sequence[str]) -> Reply:
         self.calls[argv[0]] += 1
@@ -155,12 +165,18 @@ class Asker:
         return {**ask(jobs[:middle]), **ask(jobs[middle:])}
 
     def controller(self, jobs: Iterable[JobName]) -> dict[str, bytes]:
-        """By raw id, what slurmctld still has in memory of jobs that have ended, of the first `VIEWS` at most.
+        """By raw id, what slurmctld still has in memory of jobs that have ended, of the first few at most.
 
         Nothing of a job that it does not show, and nothing if it cannot be asked: it forgets anyway.
         """
+        now = time.monotonic()
+        if now - self._views_at >= VIEWS_IN:
+            self._views_at, self._views = now, VIEWS
+        wanted = list(jobs)
+        some = wanted[: min(self._views, FEW_VIEWS if len(wanted) > STORM else VIEWS)]
+        self._views -= len(some)
         found = {}
-        for job in list(jobs)[:VIEWS]:
+        for job in some:
             reply = self._run(["scontrol", "show", "job", "-d", "--all", "--local", job.shown])
             text = reply.output
             state = re.search(rb"^   JobState=(\w+)", text, re.MULTILINE)
@@ -221,27 +237,40 @@ def split_table(table: bytes, wanted: Iterable[str], separator: str) -> dict[str
         if not step:
             ended = state.split(" ")[0] not in LIVE
         if job in chosen and ended:
-            fields = [first, *(re.sub(r"[|\r\n]", " ", field) for field in row[:-1]), state]
-            parts.setdefault(job, []).append("|".join(fields))
+            fields = row[:-1]
+            if _BREAKS.search("".join(fields)):
+                fields = [_BREAKS.sub(" ", field) for field in fields]
+            parts.setdefault(job, []).append("|".join((first, *fields, state)))
         first = following
     head = "|".join(names)
     return {job: "\n".join([head, *lines, ""]).encode("utf-8", "surrogateescape") for job, lines in parts.items()}
 
 
 def split_document(document: bytes, wanted: Iterable[str]) -> dict[str, bytes]:
-    """`sacct --json` of several jobs by raw id, of attempts that have ended only. Nothing if it is no JSON."""
-    try:
-        whole: Any = json.loads(document)
-    except ValueError:
+    """`sacct --json` of several jobs by raw id, of attempts that have ended only. Nothing if it is no JSON.
+
+    What is said of a job stays as it was printed, and all else of the document is beside it.
+    """
+    text = document.decode("utf-8", "surrogateescape")
+    begin = _JOBS.search(text)
+    if begin is None:
         return {}
-    jobs = whole.get("jobs") if isinstance(whole, dict) else None
     chosen = set(wanted)
-    parts: dict[str, list[Any]] = {}
-    for job in jobs if isinstance(jobs, list) else ():
-        number = str(job.get("job_id")) if isinstance(job, dict) else ""
-        if number in chosen and _has_ended(job):
-            parts.setdefault(number, []).append(job)
-    return {number: json.dumps({**whole, "jobs": found}).encode() for number, found in parts.items()}
+    parts: dict[str, list[str]] = {}
+    at = begin.end()
+    try:
+        while not text.startswith("]", at := _BETWEEN.match(text, at).end()):  # type: ignore[union-attr]
+            job, end = _JSON.raw_decode(text, at)
+            number = str(job.get("job_id")) if isinstance(job, dict) else ""
+            if number in chosen and _has_ended(job):
+                parts.setdefault(number, []).append(text[at:end])
+            at = end
+    except (ValueError, RecursionError):
+        return {}
+    head, tail = text[: begin.end()], text[at:]
+    return {
+        number: f"{head}{','.join(found)}{tail}".encode("utf-8", "surrogateescape") for number, found in parts.items()
+    }
 
 
 def _has_ended(job: Mapping[str, Any]) -> bool:

@@ -173,6 +173,28 @@ def test_the_controller_is_asked_job_by_job_and_of_what_has_ended(cluster: Clust
     assert cluster.calls[-1].endswith(" --all --local 9_1")
     cluster.scontrol(view.replace(b"FAILED", b"RUNNING"))
     assert asker.controller([JobName("7", "7")]) == {}
-    before = asker.calls["scontrol"]
-    asker.controller(JobName(str(n), str(n)) for n in range(500))
-    assert asker.calls["scontrol"] - before == 30
+
+
+@pytest.mark.parametrize(("jobs", "calls"), [((100, 100), 30), ((500,), 10), ((500, 500, 500, 500), 30), ((20, 5), 25)])
+def test_the_controller_is_spared_in_a_storm(cluster: Cluster, jobs: tuple[int, ...], calls: int) -> None:
+    cluster.scontrol(b"JobId=7 JobName=x\n   JobState=FAILED Reason=None\n")
+    asker = Asker(5)
+    for count in jobs:
+        asker.controller(JobName(str(n), str(n)) for n in range(count))
+    assert asker.calls["scontrol"] == calls
+    asker._views_at -= ask.VIEWS_IN
+    asker.controller([JobName("7", "7")])
+    assert asker.calls["scontrol"] == calls + 1
+
+
+def test_a_document_comes_apart_as_it_was_printed() -> None:
+    seven = ['{"job_id": 7, "name": "\\"jobs\\":[ ]", "state":{"current":["FAILED"]}}', '{"job_id":7,"state":"FAILED"}']
+    eight = '{\n "job_id": 8, "name": "\udcff", "state": {"current": ["TIMEOUT"]}}'
+    whole = f'{{ "meta": {{"a": [1]}}, "jobs" : [ {seven[0]},{eight} , {seven[1]} ], "errors": []}}'
+    parts = split_document(whole.encode("utf-8", "surrogateescape"), ["7", "8", "9"])
+    assert parts == {
+        "7": f'{{ "meta": {{"a": [1]}}, "jobs" : [{",".join(seven)}], "errors": []}}'.encode(),
+        "8": f'{{ "meta": {{"a": [1]}}, "jobs" : [{eight}], "errors": []}}'.encode("utf-8", "surrogateescape"),
+    }
+    for end in range(len(whole) - 20):  # cut anywhere: nothing, never a part of it
+        assert split_document(whole[:end].encode("utf-8", "surrogateescape"), ["7", "8"]) == {}
