@@ -65,14 +65,14 @@ class Agent:
     def run(self) -> None:
         """Does what there is to do, and waits for diagnoses of jobs whose batch host this is. Raises `AnotherAgent`."""
         with alone(self.settings.state):
-            last = time.monotonic()
+            end = time.monotonic() + self.settings.linger
             while not self.stop():
-                worked, soon = self.round()
+                worked, soon = self.round(max(0.0, end - time.monotonic()))
                 if worked:
-                    last = time.monotonic()
+                    end = time.monotonic() + self.settings.linger
                 if soon:
                     time.sleep(NAP)
-                elif not self._waits() or self._pause or time.monotonic() - last > self.settings.linger:
+                elif not self._waits() or self._pause or time.monotonic() >= end:
                     return
 
     def watch(self) -> None:
@@ -83,11 +83,14 @@ class Agent:
                 if not worked:
                     time.sleep(NAP)
 
-    def round(self) -> tuple[bool, bool]:
-        """One look at everything: (whether something was done, whether something has to be looked at again soon)."""
+    def round(self, wait: float = WAIT) -> tuple[bool, bool]:
+        """One look at everything: (whether something was done, whether something has to be looked at again soon).
+
+        It waits for diagnoses no longer than `wait` seconds, and not at all for what is to be looked at again soon.
+        """
         handled, soon = self._gather()
-        sent = self._talk()
-        return handled > 0 or sent > 0, soon
+        came = self._talk(0.0 if soon else min(wait, WAIT))
+        return handled > 0 or came > 0, soon
 
     def _gather(self) -> tuple[int, bool]:
         handled, soon = 0, False
@@ -109,12 +112,12 @@ class Agent:
 
     # -------------------------------------------------------------------------------------------- the service
 
-    def _talk(self) -> int:
+    def _talk(self, wait: float) -> int:
         """Sends, asks and writes, unless the service was not reachable a moment ago; says how much came of it."""
         if time.monotonic() < self._try_at:
             return 0
         try:
-            came = self.exchange.send() + self._texts()
+            came = self.exchange.send() + self._texts(wait)
             self.exchange.tell()
         except Unreachable as error:
             self._pause = min(max(PAUSE[0], 2 * self._pause), PAUSE[1])
@@ -124,14 +127,14 @@ class Agent:
         self._pause = 0.0
         return came
 
-    def _texts(self) -> int:
+    def _texts(self, wait: float) -> int:
         listed = self.exchange.listed()
         came = 0
         if listed and time.monotonic() - self._all_at >= ALL_EVERY:
             came += self.exchange.fetch([target for target in listed if not target.waits], 0.0)
             self._all_at = time.monotonic()
         if waiting := [target for target in listed if target.waits]:
-            came += self.exchange.fetch(waiting, WAIT, lambda: self.stop() or self._new_records())
+            came += self.exchange.fetch(waiting, wait, lambda: self.stop() or self._new_records())
         return came
 
     def _waits(self) -> bool:

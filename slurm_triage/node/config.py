@@ -19,6 +19,8 @@ from slurm_triage.transport.client import place
 
 DEFAULT = Path("/etc/slurm-triage/agent.toml")
 """The file that is read if none is named."""
+_SAID = re.compile(r"""(?:[^"#]|"(?:[^"\\]|\\.)*")*(?=#|$)""")
+"""A line without its comment: `#` within quotes begins none."""
 _KEY = re.compile(r"\s*([A-Za-z0-9_-]+)\s*=\s*(.*)")
 
 
@@ -90,7 +92,8 @@ def _lines(text: str, where: str) -> list[tuple[int, str, str]]:
     """(number, key, value as written) of the lines that set something."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
-        bare = re.sub(r"""((?:[^"#]|"(?:[^"\\]|\\.)*")*)#.*""", r"\1", line).strip()
+        said = _SAID.match(line)
+        bare = said[0].strip() if said else line.strip()
         match = _KEY.fullmatch(bare)
         if match:
             found.append((number, match[1], match[2]))

@@ -114,7 +114,7 @@ class Service:
         means = self.sweeper.means
         if means.intake is not None and means.publisher is not None:
             ledger.told = means.intake.waiting()
-            ledger.texts = means.publisher.texts.counts()
+            ledger.texts = means.publisher.texts.counts(self.clock())
 
     def _failed(self, error: Exception, ledger: books.Ledger | None) -> None:
         known = isinstance(error, (SweepError, books.LedgerError))

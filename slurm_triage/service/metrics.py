@@ -53,7 +53,7 @@ def metrics(
     add(
         "texts",
         "gauge",
-        "Diagnoses for users: written, waiting for a node to write them, failed, or not to be written.",
+        "Diagnoses for users: written, waiting for a node to write them, kept, failed, or not to be written.",
         {f'{{state="{name}"}}': float(n) for name, n in ledger.texts.items()},
     )
     add("told", "gauge", "Jobs that nodes told of and no round is done with.", {"": float(ledger.told)})

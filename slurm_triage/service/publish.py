@@ -58,6 +58,8 @@ class Publisher:
         start = attempt.start or 0.0
         index = look.attempt_of(start, start) if start else None
         nodes = look.attempts[index].nodes if index is not None else ""
+        if not why and not nodes:
+            why = "it had no node, so there is none that could write beside its output"
         return Text(
             job=raw,
             start=start,

@@ -24,6 +24,8 @@ CONTROLLER_AFTER = 300.0
 """The same for the controller's host."""
 AGAIN_AFTER = 60.0
 """Seconds for which a text that was handed out is taken to be on its way."""
+KEPT_AFTER = 3600.0
+"""Seconds after which a text that nobody has written is taken to stay where it is."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS text (
     job TEXT NOT NULL,
@@ -249,15 +251,20 @@ class Texts:
         with self._change() as db:
             db.execute("DELETE FROM text WHERE at < ?", (before,))
 
-    def counts(self) -> dict[str, int]:
-        """How many texts there are: `written`, `waiting`, `failed`, `none`."""
+    def counts(self, now: float) -> dict[str, int]:
+        """How many texts there are: `written`, `waiting`, `failed`, `none`, and `kept` for whoever asks for them.
+
+        A text is kept if no node asked for it for an hour: its nodes are gone, or their witnesses saw nothing wrong.
+        """
         with self._db() as db:
             row = db.execute(
                 "SELECT sum(state = 'text' AND done >= revision), "
-                "sum(state = 'text' AND done < revision AND outcome = ''), "
-                "sum(state = 'text' AND done < revision AND outcome <> ''), sum(state = 'none') FROM text"
+                "sum(state = 'text' AND done < revision AND outcome = '' AND at >= ?), "
+                "sum(state = 'text' AND done < revision AND outcome = '' AND at < ?), "
+                "sum(state = 'text' AND done < revision AND outcome <> ''), sum(state = 'none') FROM text",
+                (now - KEPT_AFTER, now - KEPT_AFTER),
             ).fetchone()
-        return {name: int(row[i] or 0) for i, name in enumerate(("written", "waiting", "failed", "none"))}
+        return {name: int(row[i] or 0) for i, name in enumerate(("written", "waiting", "kept", "failed", "none"))}
 
 
 def group_key(array: str) -> str:

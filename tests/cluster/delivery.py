@@ -15,6 +15,8 @@ from tests.cluster.scenarios import OWNER, Scenario
 HISTORY = "/var/lib/slurm-triage/history.sqlite"
 PATIENCE = 240.0
 """Seconds after which everything must be written."""
+CALM = 40.0
+"""Seconds without a change after which nothing more is to come; the service says how it stands every 30 seconds."""
 PLACES = ("/shared", "/squash", "/tmp", "/scratch", "/root")
 _MARKER = re.compile(r"==== slurm-triage 1: cluster=mini job=(\S+) submit=\S+ start=(\S+) lines=(\d+) ====")
 _VERDICT = re.compile(r"VERDICT .*\((confirmed|likely|possible)\), owner: (\w+)")
@@ -48,18 +50,18 @@ class Found:
 def settle(cluster: Cluster) -> None:
     """Waits until nothing is under way any more. Raises `ClusterError` after `PATIENCE`."""
     end = time.monotonic() + PATIENCE
-    calm = 0
-    while calm < 2:
+    written, since = -1, time.monotonic()
+    while time.monotonic() - since < CALM:
         said = json.loads(cluster.tell("ctl", "slurm-triage service status --json || :") or b"{}")
         told, texts = said.get("told", -1), said.get("texts", {})
         lying = []
         for host in (*cluster.nodes, "ctl"):
             spool = "/var/spool/slurm-triage"
-            _, out, _ = cluster.ask(
-                host, f"ls {spool}/new {spool}/outbox {spool}-ctld/new 2>/dev/null | grep -v :"
-            )
+            _, out, _ = cluster.ask(host, f"ls {spool}/new {spool}/outbox {spool}-ctld/new 2>/dev/null | grep -v :")
             lying += out.decode().split()
-        calm = calm + 1 if told == 0 and not said.get("waiting") and not texts.get("waiting") and not lying else 0
+        # A text whose job had no node that is left to write it stays.
+        if told or said.get("waiting") or lying or texts.get("written") != written:
+            written, since = texts.get("written", -1), time.monotonic()
         if time.monotonic() > end:
             raise ClusterError(f"not everything is done: told {told}, texts {texts}, spools {sorted(lying)[:5]}")
         time.sleep(2)

@@ -281,7 +281,7 @@ def test_another_node_writes_it_only_if_the_batch_host_does_not(tmp_path: Path) 
     assert texts.answer(other, 1150.0) == []  # it is on its way
     texts.done([{**target(node="c2"), "revision": 1, "written": True, "last": True, "path": "/x", "why": ""}])
     assert texts.answer(other, 1300.0) == [{"index": 0, "state": "forget"}]
-    assert texts.counts() == {"written": 1, "waiting": 0, "failed": 0, "none": 0}
+    assert texts.counts(2000.0) == {"written": 1, "waiting": 0, "kept": 0, "failed": 0, "none": 0}
 
 
 def test_a_verdict_that_changes_is_handed_out_again_and_one_that_does_not_is_not(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_a_failed_write_is_known_and_somebody_else_may_try(site: Site) -> None:
     client.ask(asking(target()))
     news = {**target(), "revision": 1, "written": False, "last": True, "path": "", "why": "Disk quota exceeded"}
     client.ask(asking(done=[news, {"job": "nonsense"}, 7]))
-    assert site.texts.counts()["failed"] == 1 and any("Disk quota" in line for line in site.lines)
+    assert site.texts.counts(time.time())["failed"] == 1 and any("Disk quota" in line for line in site.lines)
 
 
 def test_without_a_start_the_last_attempt_before_the_end_is_meant(tmp_path: Path) -> None:
@@ -339,7 +339,7 @@ def test_old_texts_go(tmp_path: Path) -> None:
     texts = Texts(tmp_path)
     texts.publish([Text("1001", 100.0, "c1", "x")], 1.0)
     texts.forget(2.0)
-    assert sum(texts.counts().values()) == 0
+    assert sum(texts.counts(time.time()).values()) == 0
 
 
 def test_told_has_what_was_said() -> None:
