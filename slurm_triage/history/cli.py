@@ -8,17 +8,23 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 
-from slurm_triage.history import queries
+from slurm_triage.history import corrections_cli, queries
+from slurm_triage.history.command import (
+    DEFAULT_DB,
+    OK,
+    UNUSABLE,
+    count,
+    history_file,
+    json_array,
+    moment,
+    names,
+    note,
+    out,
+    terminal_width,
+)
 from slurm_triage.history.database import HistoryError, check, connect, explained, version
 from slurm_triage.report.table import UNKNOWN, Column, printable, table
-
-DEFAULT_DB = "/var/lib/slurm-triage/history.sqlite"
-"""The history that is read when neither --db nor SDIAG_HISTORY names one."""
-
-OK, UNUSABLE = 0, 3
-"""Exit codes; argparse adds 2 for a usage error."""
 
 COLUMNS = (
     Column("JOBID", right=True),
@@ -41,18 +47,18 @@ FIELDS = (
     *("exit_code", "signal", "core_dumped", "shown_by_sacct", "submit", "start", "end", "elapsed", "nodes", "n_nodes"),
     *("cause", "owner", "strength", "summary", "first_failure_rank", "first_failure_node", "revision", "diagnosed_at"),
 )
-"""Members of a row in --json and columns of --csv."""
+"""Members of a row in --json and columns of --csv. Cause, owner and strength are what the diagnosis says."""
+
+CORRECTED = ("corrected_cause", "corrected_owner", "corrected_by", "corrected_at", "corrected_why")
+"""Further columns of --csv; in --json they are the member `correction`."""
+
+MARK = "*"
+"""Stands behind a cause that somebody has corrected."""
+
+FOOTNOTE = f"{MARK} corrected by a person; `sdiag-history show JOBID` has what the diagnosis says, and what was wrong"
 
 
 # ---------------------------------------------------------------------------------------- arguments
-
-
-def _names(text: str) -> list[str]:
-    """The parts of a comma-separated value."""
-    found = [part.strip() for part in text.split(",") if part.strip()]
-    if not found:
-        raise argparse.ArgumentTypeError("a name is needed")
-    return found
 
 
 def _node_names(text: str) -> list[str]:
@@ -66,24 +72,12 @@ def _node_names(text: str) -> list[str]:
     return list(found)
 
 
-def _time(text: str) -> float:
-    try:
-        return queries.parse_time(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"{text!r} is no count; write 0 for no limit")
-    return int(text)
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="sdiag-history",
         description="What slurm-triage found out about jobs that ended badly.",
-        epilog="Exit codes: 0 done (also when nothing was found), 2 wrong usage, 3 the history cannot be read.",
+        epilog="Exit codes: 0 done (also when nothing was found), 1 nothing could be corrected or was, 2 wrong usage, "
+        "3 the history cannot be read or written.",
     )
     where = argparse.ArgumentParser(add_help=False)
     where.add_argument(
@@ -93,22 +87,24 @@ def _parser() -> argparse.ArgumentParser:
     )
     ask = argparse.ArgumentParser(add_help=False)
     for name, what in (
+        ("cluster", "clusters"),
         ("user", "user names or uids"),
         ("account", "accounts"),
-        ("cause", "causes, such as memcg_oom"),
+        ("cause", "causes, such as memcg_oom; of a corrected row the corrected one"),
+        ("said-cause", "causes that the diagnosis names, whatever was corrected"),
         ("owner", "who has to act: user, admin, hardware, scheduler, nobody, unknown"),
         ("partition", "partitions"),
         ("state", "Slurm states, such as FAILED"),
     ):
-        ask.add_argument(f"--{name}", type=_names, metavar="NAME[,...]", help=what)
+        ask.add_argument(f"--{name}", type=names, metavar="NAME[,...]", help=what)
     ask.add_argument("--node", type=_node_names, metavar="NODES", help="attempts on any of these nodes: c1, c[1-3]")
     times = queries.TIME_FORMS
-    ask.add_argument("--since", type=_time, metavar="TIME", help=f"ended at TIME or later: {times}")
-    ask.add_argument("--until", type=_time, metavar="TIME", help="ended before TIME")
+    ask.add_argument("--since", type=moment, metavar="TIME", help=f"ended at TIME or later: {times}")
+    ask.add_argument("--until", type=moment, metavar="TIME", help="ended before TIME")
     ask.add_argument(
         "-n",
         "--limit",
-        type=_count,
+        type=count,
         default=100,
         metavar="N",
         help="most rows, 0 = all (default: 100)",
@@ -117,17 +113,14 @@ def _parser() -> argparse.ArgumentParser:
     form.add_argument("--json", action="store_true", help="one JSON array of objects")
     form.add_argument("--csv", action="store_true", help="comma-separated values (RFC 4180), safe for spreadsheets")
     ask.add_argument("--no-header", action="store_true", help="no line of headings in the table or the CSV")
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|show|check|migrate")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|show|wrong|corrections|check|migrate")
     verbs.add_parser("list", parents=[where, ask], help="one line for each attempt of a job, newest first")
     show = verbs.add_parser("show", parents=[where, ask], help="the whole diagnosis of every attempt of a job")
     show.add_argument("job", metavar="JOBID", help="123, 1001_4 (array task), 1111+1 (part of a heterogeneous job)")
+    corrections_cli.add_verbs(verbs, where)
     verbs.add_parser("check", parents=[where], help="is the file intact, and of which schema version is it")
     verbs.add_parser("migrate", parents=[where], help="create the file or bring its schema up to date")
     return parser
-
-
-def _path(options: argparse.Namespace) -> Path:
-    return Path(options.db or os.environ.get("SDIAG_HISTORY") or DEFAULT_DB)
 
 
 def _filters(options: argparse.Namespace) -> queries.Filters:
@@ -174,6 +167,28 @@ def _flat(row: sqlite3.Row) -> dict[str, object]:
     }
 
 
+def _correction(row: sqlite3.Row) -> dict[str, object] | None:
+    """The correction that counts; the verdict it was made of may have changed since."""
+    if row["correction"] is None:
+        return None
+    return {
+        "cause": row["corrected_cause"],
+        "owner": row["corrected_owner"],
+        "why": row["corrected_why"],
+        "by": row["corrected_by"],
+        "at": queries.show_time(row["corrected_at"]),
+        "said_cause": row["verdict_cause"],
+        "said_owner": row["verdict_owner"],
+        "said_strength": row["verdict_strength"],
+        "agrees_now": _agrees(row),
+    }
+
+
+def _agrees(row: sqlite3.Row) -> bool:
+    """Whether the diagnosis has come to say what the correction says."""
+    return bool(row["corrected_cause"] == row["cause"] and row["corrected_owner"] in ("unknown", row["owner"]))
+
+
 def _exit(row: sqlite3.Row) -> str:
     """`code:signal`, as best known."""
     if row["exit_code"] is None and row["signal"] is None:
@@ -182,6 +197,7 @@ def _exit(row: sqlite3.Row) -> str:
 
 
 def _line(row: sqlite3.Row) -> list[object]:
+    right = row["correction"] is None
     when = queries.show_time(row["end_time"]) or queries.show_time(row["start_time"], row["start_key"])
     return [
         _shown_id(row),
@@ -192,9 +208,9 @@ def _line(row: sqlite3.Row) -> list[object]:
         row["state"],
         _exit(row),
         when if row["end_time"] is not None or when is None else f"({when})",
-        row["cause"],
-        row["strength"],
-        row["owner"],
+        row["cause"] if right else f"{row['corrected_cause']}{MARK}",
+        row["strength"] if right else "corrected",
+        row["owner"] if right else row["corrected_owner"],
         row["nodes"],
     ]
 
@@ -217,18 +233,13 @@ def _csv(rows: Sequence[sqlite3.Row], header: bool) -> str:
     out = io.StringIO()
     writer = csv.writer(out)  # its default dialect is that of RFC 4180: CRLF, quotes doubled
     if header:
-        writer.writerow(FIELDS)
+        writer.writerow(FIELDS + CORRECTED)
     for row in rows:
         flat = _flat(row)
-        writer.writerow([_spreadsheet_safe(flat[name]) for name in FIELDS])
+        correction = _correction(row) or {}
+        more = [correction.get(name.removeprefix("corrected_")) for name in CORRECTED]
+        writer.writerow([_spreadsheet_safe(value) for value in (*map(flat.__getitem__, FIELDS), *more)])
     return out.getvalue()
-
-
-def _json(items: Sequence[Mapping[str, object]]) -> str:
-    """One array, an object a line; ASCII only, so that nothing in it can reach the terminal unescaped."""
-    import json
-
-    return "[" + ",\n ".join(json.dumps(item) for item in items) + "]\n"
 
 
 # ---------------------------------------------------------------------------------------- one diagnosis as text
@@ -292,6 +303,7 @@ def _attempt_text(row: sqlite3.Row, width: int) -> Iterator[str]:
     raw = f" (raw id {printable(row['job_id'])})" if _shown_id(row) != row["job_id"] else ""
     yield f"Job {printable(_shown_id(row))}{raw}{cluster}, attempt {row['attempt_no']}: {known(row['state'])}"
     sure = "" if row["strength"] == "unknown" else f" ({printable(row['strength'])})"
+    yield from _correction_text(row, width)
     yield f"  cause: {printable(row['cause'])}{sure}; who has to act: {printable(row['owner'])}"
     yield from _wrapped(row["summary"], "  ", width)
     yield f"  name {known(row['name'])}, {who}, nodes {known(row['nodes'])}"
@@ -312,6 +324,19 @@ def _attempt_text(row: sqlite3.Row, width: int) -> Iterator[str]:
         if lines:
             yield f"  {title}:"
             yield from lines
+
+
+def _correction_text(row: sqlite3.Row, width: int) -> Iterator[str]:
+    """What was corrected, above what the diagnosis says."""
+    if row["correction"] is None:
+        return
+    who, when = printable(row["corrected_by"]), queries.show_time(row["corrected_at"])
+    cause, owner = printable(row["corrected_cause"]), printable(row["corrected_owner"])
+    yield f"  CORRECTED cause: {cause}{MARK}; who has to act: {owner}"
+    said = f"{row['verdict_cause']} ({row['verdict_strength']}), owner {row['verdict_owner']}"
+    yield from _wrapped(f"by {who} on {when}: {row['corrected_why']}", "    ", width)
+    yield from _wrapped(f"the diagnosis said then: {said}", "    ", width)
+    yield f"  What the diagnosis says{' (it agrees now)' if _agrees(row) else ''}:"
 
 
 def _sections(document: Mapping[str, object], width: int) -> Iterator[tuple[str, list[str]]]:
@@ -349,7 +374,7 @@ def _sections(document: Mapping[str, object], width: int) -> Iterator[tuple[str,
 
 
 def _ask(options: argparse.Namespace) -> int:
-    path = _path(options)
+    path = history_file(options)
     filters: queries.Filters = options.filters
     limit = options.limit or None
     find = queries.by_job if options.verb == "show" else queries.newest
@@ -366,35 +391,28 @@ def _ask(options: argparse.Namespace) -> int:
                 extras = [_extra(db, row) for row in rows]
     finally:
         db.close()
-    width = _terminal_width()
+    width = terminal_width()
     if options.json:
-        flat = [_flat(row) for row in rows]
-        _out(_json([{**a, **b} for a, b in zip(flat, extras, strict=True)] if extras else flat))
+        flat = [{**_flat(row), "correction": _correction(row)} for row in rows]
+        out(json_array([{**a, **b} for a, b in zip(flat, extras, strict=True)] if extras else flat))
     elif options.csv:
-        _out(_csv(rows, not options.no_header))
+        out(_csv(rows, not options.no_header))
     elif options.verb == "list":
         if rows:
             lines = table(COLUMNS, map(_line, rows), width=width, header=not options.no_header)
-            _out("".join(f"{line}\n" for line in lines))
+            if not options.no_header and any(row["correction"] is not None for row in rows):
+                lines.append(FOOTNOTE)
+            out("".join(f"{line}\n" for line in lines))
     else:
-        _out("\n".join("".join(f"{line}\n" for line in _attempt_text(row, width or 120)) for row in rows))
+        out("\n".join("".join(f"{line}\n" for line in _attempt_text(row, width or 120)) for row in rows))
     if not rows:
         what = f" of job {printable(options.job)}" if options.verb == "show" else ""
-        _note(f"no diagnosis{what} was found in {path}")
+        note(f"no diagnosis{what} was found in {path}")
     if more:
-        _note(f"more than {limit} found, the rest is not shown; -n 0 shows all")
+        note(f"more than {limit} found, the rest is not shown; -n 0 shows all")
     if timeless:
-        _note(f"{timeless} more of unknown time, which --since and --until cannot place")
+        note(f"{timeless} more of unknown time, which --since and --until cannot place")
     return OK
-
-
-def _terminal_width() -> int | None:
-    """Columns of the terminal, None if the answer goes to a file or a pipe."""
-    if not sys.stdout.isatty():
-        return None
-    from shutil import get_terminal_size
-
-    return get_terminal_size().columns
 
 
 def _extra(db: sqlite3.Connection, row: sqlite3.Row) -> dict[str, object]:
@@ -418,45 +436,38 @@ def _extra(db: sqlite3.Connection, row: sqlite3.Row) -> dict[str, object]:
 
 
 def _check(options: argparse.Namespace) -> int:
-    path = _path(options)
+    path = history_file(options)
     found, problems = check(path)
     for problem in problems:
-        _out(f"{printable(problem)}\n")
+        out(f"{printable(problem)}\n")
     if problems:
-        _note(f"history {path} is damaged. Restore it from a backup")
+        note(f"history {path} is damaged. Restore it from a backup")
         return UNUSABLE
     what = f"intact, schema version {found}" if found else "empty, no history yet"
-    _out(f"{printable(str(path))}: {what}\n")
+    out(f"{printable(str(path))}: {what}\n")
     return OK
 
 
 def _migrate(options: argparse.Namespace) -> int:
-    path = _path(options)
+    path = history_file(options)
     db = connect(path)
     try:
         with explained(path):
             found = version(db, path)
     finally:
         db.close()
-    _out(f"{printable(str(path))}: schema version {found}\n")
+    out(f"{printable(str(path))}: schema version {found}\n")
     return OK
 
 
 VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "list": _ask,
     "show": _ask,
+    "wrong": corrections_cli.wrong,
+    "corrections": corrections_cli.corrections,
     "check": _check,
     "migrate": _migrate,
 }
-
-
-def _out(text: str) -> None:
-    sys.stdout.write(text)
-
-
-def _note(text: str) -> None:
-    """A remark beside the answer."""
-    sys.stderr.write(f"sdiag-history: {printable(text)}\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -465,17 +476,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="replace")
     parser = _parser()
     options = parser.parse_args(argv)
-    if options.verb in ("list", "show"):
+    check_options = {"list": _filters, "show": _filters, **corrections_cli.FILTERS}.get(options.verb)
+    if check_options is not None:
         try:
-            options.filters = _filters(options)
+            options.filters = check_options(options)
         except ValueError as error:
-            parser.error(str(error))
+            parser.error(printable(str(error)))
     try:
         code = VERBS[options.verb](options)
         sys.stdout.flush()
         return code
     except HistoryError as error:
-        _note(str(error))
+        note(str(error))
         return UNUSABLE
     except BrokenPipeError:
         # `| head` has seen enough. What is still buffered must not be tried again when Python exits.

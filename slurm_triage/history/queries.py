@@ -70,6 +70,36 @@ def show_time(seconds: float | None, key: str = "") -> str | None:
     return key or None
 
 
+# ---------------------------------------------------------------------------------------- corrections
+
+SAME_ATTEMPT = """x.cluster = j.cluster AND x.job_id = j.job_id AND x.start_key = a.start_key
+    AND (x.submit_key = j.submit_key OR (x.start_key <> '' AND (x.submit_key = '' OR j.submit_key = '')))"""
+"""Whether correction `x` is about attempt `a` of job `j`. Job id and start do: a submit time may be learned later."""
+
+IN_FORCE = "x.undoes IS NULL AND NOT EXISTS (SELECT 1 FROM correction u WHERE u.undoes = x.id)"
+"""Whether `x` is a correction that nobody has taken back."""
+
+WITH_LATEST = f"""
+WITH latest AS (
+    SELECT a.id AS attempt, MAX(x.id) AS correction
+    FROM correction x JOIN job j ON j.job_id = x.job_id AND j.cluster = x.cluster JOIN attempt a ON a.job = j.id
+    WHERE {SAME_ATTEMPT} AND {IN_FORCE} GROUP BY a.id
+)"""
+"""Goes before a SELECT from `FROM`: the correction that counts, for each attempt that has one (there are few)."""
+
+FROM = """FROM attempt a JOIN job j ON j.id = a.job
+LEFT JOIN latest ON latest.attempt = a.id LEFT JOIN correction c ON c.id = latest.correction"""
+"""Attempts `a` with their jobs `j` and the correction `c` that counts; `c.id` is NULL where there is none."""
+
+CAUSE = "COALESCE(c.cause, a.cause)"
+"""The cause of an attempt as far as is known: what lists, filters and counts look at."""
+
+CORRECTED_OWNER = "COALESCE(c.owner, 'unknown')"
+"""Who has to act by a correction: where it does not say, nobody did, since the diagnosis spoke of another cause."""
+
+OWNER = f"CASE WHEN c.id IS NULL THEN a.owner ELSE {CORRECTED_OWNER} END"
+"""Who has to act, as far as is known."""
+
 # ---------------------------------------------------------------------------------------- filters
 
 _JOB = re.compile(r"([0-9]{1,20})(?:([_+])([0-9]{1,10}))?")
@@ -103,13 +133,37 @@ class Filters:
         """Partitions of the job (one that was submitted to several has their list as it ran)."""
         self._any("j.partition", values)
 
+    def cluster(self, values: list[str]) -> None:
+        """Clusters."""
+        self._any("j.cluster", values)
+
     def cause(self, values: list[str]) -> None:
-        """Ids of causes."""
-        self._any("a.cause", values)
+        """Ids of causes, of a corrected row the corrected one."""
+        self._as_corrected("cause", "c.cause", values)
 
     def owner(self, values: list[str]) -> None:
-        """Owners."""
-        self._any("a.owner", values)
+        """Owners, of a corrected row the corrected one."""
+        self._as_corrected("owner", CORRECTED_OWNER, values)
+
+    def _as_corrected(self, column: str, corrected: str, values: list[str]) -> None:
+        # The two lists come from indexes, so that neither a rare nor a common value makes it read all attempts. The
+        # plus keeps the order of time, in which newest() can stop early.
+        marks = ", ".join("?" * len(values))
+        self._parts.append(
+            f"+a.id IN (SELECT id FROM attempt WHERE {column} IN ({marks}) AND id NOT IN (SELECT attempt FROM latest) "
+            f"UNION ALL SELECT latest.attempt FROM latest JOIN correction c ON c.id = latest.correction "
+            f"WHERE {corrected} IN ({marks}))"
+        )
+        self._values.extend(values * 2)
+
+    def said_cause(self, values: list[str]) -> None:
+        """Ids of causes that the diagnosis names, whatever was corrected."""
+        self._any("a.cause", values)
+
+    def attempt_no(self, number: int) -> None:
+        """Attempts of this number, as counted by the evidence."""
+        self._parts.append("a.attempt_no = ?")
+        self._values.append(number)
 
     def state(self, values: list[str]) -> None:
         """Slurm states; `CANCELLED` also finds `CANCELLED by 1001`."""
@@ -167,32 +221,39 @@ class Filters:
 
 
 FILTERS: dict[str, Callable[[Filters, list[str]], None]] = {
+    "cluster": Filters.cluster,
     "user": Filters.user,
     "account": Filters.account,
     "cause": Filters.cause,
+    "said_cause": Filters.said_cause,
     "owner": Filters.owner,
     "node": Filters.node,
     "partition": Filters.partition,
     "state": Filters.state,
 }
-"""The filters that take names, by the name of their option."""
+"""The filters that take names, by the name of their option (`_` for `-`)."""
 
 # ---------------------------------------------------------------------------------------- rows
 
-_FROM = "FROM attempt a JOIN job j ON j.id = a.job"
-_COLUMNS = """
+_COLUMNS = f"""
 a.id, j.cluster, j.job_id, j.shown_id, a.attempt_no, j.user_name, j.account, j.name, j.partition, j.qos, a.state,
 a.exit_code, a.signal, a.core_dumped, a.raw_status, a.shown_by_sacct, j.submit_time, j.submit_key, a.start_time,
 a.start_key, a.end_time, a.at, a.nodes, a.n_nodes, a.elapsed, a.cause, a.owner, a.strength, a.summary, a.revision,
-a.diagnosed_at, a.first_failure_rank, a.first_failure_node
+a.diagnosed_at, a.first_failure_rank, a.first_failure_node, j.array_id, j.het_id,
+c.id AS correction, c.cause AS corrected_cause, {CORRECTED_OWNER} AS corrected_owner,
+c.by_user AS corrected_by, c.at AS corrected_at, c.why AS corrected_why,
+c.verdict_cause, c.verdict_owner, c.verdict_strength
 """
 
 
 def newest(db: sqlite3.Connection, filters: Filters, limit: int | None) -> list[sqlite3.Row]:
-    """Rows that meet the filters, newest first, those of unknown time last; at most `limit` (None: all)."""
+    """Rows that meet the filters, newest first, those of unknown time last; at most `limit` (None: all).
+
+    `cause`, `owner` and `strength` are the diagnosis's own; `correction` is NULL where nobody has corrected it.
+    """
     where, values = filters.sql()
     return db.execute(
-        f"SELECT {_COLUMNS} {_FROM} {where} ORDER BY a.at DESC, a.id DESC LIMIT ?",
+        f"{WITH_LATEST} SELECT {_COLUMNS} {FROM} {where} ORDER BY a.at DESC, a.id DESC LIMIT ?",
         [*values, -1 if limit is None else limit],
     ).fetchall()
 
@@ -201,7 +262,7 @@ def by_job(db: sqlite3.Connection, filters: Filters, limit: int | None) -> list[
     """Rows with their document (`diagnosis`), by cluster, job id and time: the attempts of a job in their order."""
     where, values = filters.sql()
     return db.execute(
-        f"SELECT {_COLUMNS}, a.diagnosis {_FROM} {where} "
+        f"{WITH_LATEST} SELECT {_COLUMNS}, a.diagnosis {FROM} {where} "
         "ORDER BY j.cluster, length(j.job_id), j.job_id, COALESCE(j.submit_time, a.at), a.start_time IS NULL, "
         "a.start_time, a.start_key, a.id LIMIT ?",
         [*values, -1 if limit is None else limit],
@@ -211,7 +272,7 @@ def by_job(db: sqlite3.Connection, filters: Filters, limit: int | None) -> list[
 def unknown_time(db: sqlite3.Connection, filters: Filters) -> int:
     """How many rows meet the filters but have no known time."""
     where, values = filters.sql_outside_time()
-    return int(db.execute(f"SELECT COUNT(*) {_FROM} {where}", values).fetchone()[0])
+    return int(db.execute(f"{WITH_LATEST} SELECT COUNT(*) {FROM} {where}", values).fetchone()[0])
 
 
 def steps(db: sqlite3.Connection, attempt: int) -> list[sqlite3.Row]:

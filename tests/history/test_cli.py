@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from slurm_triage.history.cli import FIELDS, main
+from slurm_triage.history.cli import CORRECTED, FIELDS, main
 from slurm_triage.history.store import Detail, History, StepDetail, TaskDetail
 from tests.history.examples import document, whole
 
@@ -214,7 +214,7 @@ def test_csv_round_trip(ask: Ask, db: Path) -> None:
     assert text.count("\r\n") == len(ALL) + 1
     read = list(csv.DictReader(io.StringIO(text, newline="")))
     exact = json.loads(ask("list", "--json")[1])
-    assert list(read[0]) == list(FIELDS)
+    assert list(read[0]) == [*FIELDS, *CORRECTED]
     for flat, row in zip(read, exact, strict=True):
         for name in FIELDS:
             if row["name"] == EVIL and name in ("name", "summary"):
@@ -315,7 +315,7 @@ def test_migrate_creates_and_check_checks(tmp_path: Path, capsys: pytest.Capture
     path = tmp_path / "new.sqlite"
     assert main(["migrate", "--db", str(path)]) == 0
     assert main(["check", "--db", str(path)]) == 0
-    assert "intact, schema version 1" in capsys.readouterr().out
+    assert "intact, schema version 2" in capsys.readouterr().out
     assert main(["list", "--db", str(path)]) == 0
     seen = capsys.readouterr()
     assert seen.out == ""

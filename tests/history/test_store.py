@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slurm_triage.history.database import SCHEMA, check, connect, migrate, migrations
+from slurm_triage.history.database import check, connect, migrate, migrations
 from slurm_triage.history.detail import detail_of
 from slurm_triage.history.store import Detail, History, HistoryError, StepDetail, TaskDetail
 from slurm_triage.model import Cite, JobRecord, ShownExit, Stamp, StepRecord, TaskExit
@@ -292,17 +292,21 @@ def test_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
 def test_a_migration_that_fails_leaves_the_version_before(tmp_path: Path) -> None:
     folder = tmp_path / "schema"
     folder.mkdir()
-    (folder / "0001_initial.sql").write_text((SCHEMA / "0001_initial.sql").read_text())
-    (folder / "0002_more.sql").write_text("CREATE TABLE more (a TEXT);\nCREATE TABLE job (twice TEXT);\n")
+    for number, name, file in migrations():
+        (folder / f"{number:04d}_{name}.sql").write_text(file.read_text())
+    more = len(migrations()) + 1
+    (folder / f"{more:04d}_more.sql").write_text("CREATE TABLE more (a TEXT);\nCREATE TABLE job (twice TEXT);\n")
     path = tmp_path / "h.sqlite"
     db = connect(path)
     with pytest.raises(sqlite3.Error):
         migrate(db, path, folder)
     assert not db.in_transaction
     assert not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'more'").fetchall()
-    (folder / "0002_more.sql").write_text("CREATE TABLE more (a TEXT DEFAULT ';');\nCREATE INDEX m ON more (a);\n")
-    assert migrate(db, path, folder) == 2
-    assert [r[0] for r in db.execute("SELECT version FROM schema_version ORDER BY 1")] == [1, 2]
+    (folder / f"{more:04d}_more.sql").write_text(
+        "CREATE TABLE more (a TEXT DEFAULT ';');\nCREATE INDEX m ON more (a);\n"
+    )
+    assert migrate(db, path, folder) == more
+    assert [r[0] for r in db.execute("SELECT version FROM schema_version ORDER BY 1")] == list(range(1, more + 1))
     db.close()
 
 
