@@ -28,6 +28,10 @@ SAID = {
     "x86_trap": "kernel: trap in a program",
     "nvidia_xid": "kernel: NVIDIA Xid",
 }
+OF_PROGRAMS = ("x86_segfault", "x86_trap")
+"""Lines about a program: what stands before the start was another's. A GPU may have been ill before."""
+BEFORE_START = 5.0
+"""Seconds by which clocks and rounding may put a line of the attempt before its start."""
 MOST = 8
 
 
@@ -46,6 +50,8 @@ def timeline(job: Job) -> tuple[Moment, ...]:
     seen: set[tuple[str, int]] = set()
     for event in attempt.events:
         if isinstance(event, Sign) and event.id in SAID and event.at is not None and job.place.ours(event):
+            if event.id in OF_PROGRAMS and _before(event.at, attempt.start):
+                continue
             key = (event.id, int(event.at.lo))
             if key not in seen:
                 seen.add(key)
@@ -55,6 +61,12 @@ def timeline(job: Job) -> tuple[Moment, ...]:
         found.append((0, Moment(attempt.end, f"ended: {record.state or 'state unknown'}", record.cite)))
     kept = sorted(enumerate(found), key=lambda item: item[1][0])[:MOST]
     return tuple(moment for _, (_, moment) in sorted(kept, key=lambda item: (*_when(item[1][1].at), item[0])))
+
+
+def _before(at: Stamp, start: Stamp | None) -> bool:
+    """Whether it was surely before the attempt: then another job's program."""
+    apart = at.seconds_since(start) if start is not None else None
+    return apart is not None and apart < -BEFORE_START
 
 
 def _says(sign: Sign) -> str:

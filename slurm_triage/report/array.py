@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ def array_text(array: str, tasks: Sequence[Task]) -> str:
     ordered = sorted(kinds.items(), key=lambda item: -len(item[1]))
     (cause, strength, owner), most = ordered[0]
     lines = [
-        f"{len(tasks)} tasks of array {array} failed; most ({len(most)}): {cause} ({strength}, {owner} acts)",
+        f"VERDICT {len(tasks)} tasks of array {array} failed, {len(most)} of them {cause} ({strength}), owner: {owner}",
         "",
         "Tasks beyond the first get no file of their own. What was found:",
         "",
@@ -64,7 +65,8 @@ def _kind(cause: str, strength: str, owner: str, some: Sequence[Task]) -> list[s
     if nodes:
         found.append(f"          on {_cut(fold(nodes))}")
     if some[0].summary:
-        found.append(f"          for example {some[0].task}: {some[0].summary}")
+        example = plain(f"for example {some[0].task}: {some[0].summary}")
+        found += textwrap.wrap(example, COLUMNS, initial_indent=" " * 10, subsequent_indent=" " * 12, max_lines=3)
     return [*found, ""]
 
 

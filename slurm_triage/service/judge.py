@@ -11,7 +11,7 @@ from slurm_triage import case, sources
 from slurm_triage.attempts import Attempt
 from slurm_triage.engine import Study, ended_badly, study_events
 from slurm_triage.history.store import Detail
-from slurm_triage.model import ControllerJob, Diagnosis, JobRecord, Owner
+from slurm_triage.model import ControllerJob, Diagnosis, HookEnv, JobRecord, Owner
 from slurm_triage.recording import recording
 from slurm_triage.report.delivery import section_of
 from slurm_triage.report.text import render
@@ -160,7 +160,7 @@ def _text(diagnosis: Diagnosis, attempt: Attempt, evidence: Case) -> AttemptText
         job.user or "",
         _own_scancel(diagnosis),
         _interactive(attempt),
-        _comment(attempt.records, evidence.files.get("sacct.psv", b"")),
+        _comment(attempt, evidence.files.get("sacct.psv", b"")),
     )
 
 
@@ -178,8 +178,21 @@ def _interactive(attempt: Attempt) -> bool:
     return bool(steps - {"extern"})
 
 
-def _comment(records: Iterable[JobRecord], table: bytes) -> str:
-    """The user's comment in the row of the attempt. The service's own tables have no separator in a field."""
+def _comment(attempt: Attempt, table: bytes) -> str:
+    """The user's comment on the job: from slurmctld, a hook of its, or the row of accounting.
+
+    Accounting has it only with AccountingStoreFlags=job_comment (slurm.conf(5)).
+    """
+    for event in attempt.events:
+        if isinstance(event, (ControllerJob, HookEnv)):
+            said = event.values.get("Comment" if isinstance(event, ControllerJob) else "SLURM_JOB_COMMENT")
+            if said:
+                return said
+    return _stored_comment(attempt.records, table)
+
+
+def _stored_comment(records: Iterable[JobRecord], table: bytes) -> str:
+    """The comment in the row of the attempt. The service's own tables have no separator in a field."""
     lines = table.split(b"\n")
     names = lines[0].split(b"|")
     for record in records:

@@ -140,12 +140,19 @@ def _of_job(
         return wrong if not expect.file else [*wrong, "no file"]
     if not expect.file:
         return [*wrong, f"a file, {mine[0].path}"]
+    if expect.files not in (0, len(mine)):
+        wrong.append(f"{len(mine)} files, not {expect.files}")
+    folder = expect.file.replace("{name}", done.psv[0]["JobName"])
     for one in mine:
-        if one.path.rpartition("/")[0] != expect.file:
-            wrong.append(f"{one.path} does not lie in {expect.file}")
+        if one.path.rpartition("/")[0] != folder:
+            wrong.append(f"{one.path} does not lie in {folder}")
         if one.user != OWNER:
             wrong.append(f"{one.path} belongs to {one.user}")
-    sections = [section for one in mine for section in one.sections]
+    try:
+        sections = [section for one in mine for section in one.sections]
+    except ValueError as error:
+        return [*wrong, str(error)]
+    wrong += [f"{one.path} has what acts on a terminal" for one in mine if not one.text.replace("\n", "").isprintable()]
     said = [match[1] or "" for _, text in sections if (match := _HAPPENED.search(text))]
     if not any(cause in (expect.cause, *expect.accept) for cause in said) and expect.cause != "array_mixed":
         wrong.append(f"the file says {said}")

@@ -50,7 +50,8 @@ class Expect:
 
     `unseen`, where somebody else than the owner asks: substrings of what the answer says that could not be looked at.
     `exits`, where the witnesses are installed: what the task records of all attempts hold, each as step, wait status and
-    number of tasks: "batch 0x8900 1". `file`, where agents run: the folder of the diagnosis file, empty if there is none.
+    number of tasks: "batch 0x8900 1". `file`, where agents run: the folder of the diagnosis file, empty if there is none;
+    `files`, how many there are, if that is fixed.
     """
 
     cause: str
@@ -62,6 +63,7 @@ class Expect:
     unseen: tuple[str, ...] = ()
     exits: tuple[str, ...] = ()
     file: str = "/shared/out/user1"
+    files: int = 0
 
 
 @dataclass(frozen=True)

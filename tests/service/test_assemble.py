@@ -92,7 +92,7 @@ def test_without_a_start_the_end_tells_the_attempt() -> None:
     ],
 )
 def test_who_has_no_say_in_the_job_is_not_believed(more: dict[str, object], why: str) -> None:
-    found = assemble(look(ONE), [told(**{"start": START, **more})])
+    found = assemble(look(ONE), [told("1001", **{"start": START, **more})])
     assert not found.files and not found.heard and why in found.foreign[0]
 
 

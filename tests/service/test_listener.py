@@ -130,7 +130,7 @@ def test_a_node_does_not_tell_what_accounting_says(site: Site) -> None:
 def test_who_is_not_where_he_says_is_refused_and_the_others_are_not(
     site: Site, more: dict[str, object], why: str
 ) -> None:
-    states = site.client().ask(evidence(case("1002"), case(**more))).head["cases"]  # type: ignore[arg-type]
+    states = site.client().ask(evidence(case("1002"), case(**more))).head["cases"]
     assert states[0] == "taken" and states[1].startswith("refused: ") and why in states[1]
     assert set(site.intake.of(["1001", "1002"])) == {"1002"}
 

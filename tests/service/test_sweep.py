@@ -20,7 +20,7 @@ from slurm_triage.service.config import Settings
 from slurm_triage.service.ledger import Ledger, Waiting
 from slurm_triage.service.patience import MARGIN
 from slurm_triage.service.pool import Pool
-from slurm_triage.service.round import UNSEEN, Means
+from slurm_triage.service.round import UNSEEN, Means, Swept
 from slurm_triage.service.sweep import Sweeper, SweepError
 from tests.service.jobs import FakeAsker, cause_of, end_of, recorded
 
@@ -38,7 +38,7 @@ class Site:
         self.sweeper = Sweeper(Means(self.settings, self.asker, Pool(0), Log(self.lines.append)))
         self.ledger = Ledger()
 
-    def sweep(self, now: float) -> sweeping.Swept:
+    def sweep(self, now: float) -> Swept:
         return self.sweeper.sweep(self.ledger, now)
 
     def rows(self) -> dict[str, list[str]]:
