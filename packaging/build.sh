@@ -5,7 +5,7 @@
 #   deb    four Debian packages; without the headers of Slurm (libslurm-dev) three
 #   rpm    the same for Enterprise Linux; the plugin only where slurm-devel is
 #
-# deb and rpm need no network. PYTHON makes man pages and the like; it has to know Jinja2.
+# deb and rpm need no network. On Debian PYTHON makes man pages and the like; it has to know Jinja2.
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -72,9 +72,8 @@ rpm() {
     specs=packaging/slurm-triage.spec
     [ ! -e "${SLURM_INCLUDE:-/usr/include}/slurm/spank.h" ] || specs="$specs packaging/slurm-triage-spank.spec"
     set -- --define "_topdir $work/rpm" --define "upstream $version"
-    [ -z "${PYTHON:-}" ] || set -- "$@" --define "build_python $PYTHON"
-    # On Debian the database of rpm knows nothing of what BuildRequires names.
-    [ ! -e /etc/debian_version ] || set -- "$@" --nodeps
+    # On Debian the database of rpm knows nothing of what BuildRequires names, and Python has another name.
+    [ ! -e /etc/debian_version ] || set -- "$@" --nodeps --define "build_python ${PYTHON:-/usr/bin/python3}"
     for spec in $specs; do
         rpmbuild -bb "$@" "$spec" >"$work/rpm.log" 2>&1 || {
             tail -n 40 "$work/rpm.log" >&2

@@ -80,7 +80,7 @@ controller() {
 
 spank() {
     make -s -C spank "BUILD=$build" "SLURM_INCLUDE=${SLURM_INCLUDE:-/usr/include}"
-    put 644 "$build/slurm_triage.so" "$library/shipped/slurm_triage.so"
+    put 755 "$build/slurm_triage.so" "$library/shipped/slurm_triage.so"
 }
 
 [ $# -gt 0 ] || set -- service node controller spank

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import re
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -93,11 +95,16 @@ def _roff(text: str) -> str:
     return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped
 
 
+def _date() -> str:
+    """The day of the sources, where the maker of a package says so, else today."""
+    return time.strftime("%Y-%m-%d", time.gmtime(float(os.environ.get("SOURCE_DATE_EPOCH") or time.time())))
+
+
 def man(command: str) -> str:
     """The man page."""
     page, parser = COMMANDS[command], parser_of(command)
     lines = [
-        f'.TH {_roff(command.upper())} {page.section} "" "slurm\\-triage {__version__}" "slurm\\-triage"',
+        f'.TH {_roff(command.upper())} {page.section} {_date()} "slurm\\-triage {__version__}" "slurm\\-triage"',
         ".SH NAME",
         f"{_roff(command)} \\- {_roff(page.title)}",
         ".SH SYNOPSIS",
