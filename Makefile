@@ -29,8 +29,8 @@ test: lint  ## lint, then all tests
 	@tools/compiler.sh
 	$(BIN)/pytest -q -n 2
 
-accuracy: venv-dev  ## score the diagnosis over the built-in corpora, or over CORPUS=DIR (LIST=1 shows every miss)
-	$(BIN)/python -m tests.accuracy $(if $(CORPUS),--corpus '$(CORPUS)') $(if $(LIST),--list)
+accuracy: venv-dev  ## score the diagnosis over the corpora, CORPUS=DIR, or what people corrected in HISTORY=FILE (LIST=1: every miss)
+	$(BIN)/python -m tests.accuracy $(if $(CORPUS),--corpus '$(CORPUS)') $(if $(HISTORY),--history "$$HISTORY") $(if $(LIST),--list)
 
 bench: venv-dev  ## time of a command, of each stage, of the history, and of a live diagnosis if the cluster runs
 	$(BIN)/python -m tests.bench

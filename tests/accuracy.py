@@ -14,6 +14,8 @@ of one case and nothing else. Figures, all over the cases whose lines hold the c
 * unknown: share of cases without a cause;
 * citation hit: share of the cases with `key_evidence` where a line of the evidence holds one of those substrings.
 
+`--history FILE` scores what was said at a site against what people corrected there (`tests/accuracy_history.py`).
+
 Exit status: 0 measured, 1 a citation was false or a case made the product fail, 2 usage.
 """
 
@@ -30,12 +32,15 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from slurm_triage.case import from_files
 from slurm_triage.engine import diagnose
+from slurm_triage.history.database import HistoryError
 from slurm_triage.model import Cite
 from slurm_triage.report.document import document
+from tests import accuracy_history
 from tests.corpus.load import BUILTIN, CorpusError, LoadedCase, cases
 
 PROCESSES = 2
@@ -401,6 +406,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--corpus", action="append", metavar="NAME|DIR", help=f"{', '.join(BUILTIN)}, or a folder of cases (repeatable)"
     )
+    parser.add_argument(
+        "--history",
+        type=Path,
+        metavar="FILE",
+        help="what was said, against the corrections in a history; no corpus then, but those named",
+    )
     parser.add_argument("--json", action="store_true", help="figures as JSON")
     parser.add_argument("--list", action="store_true", help="every miss, with what was expected")
     parser.add_argument("--processes", type=int, default=PROCESSES, metavar="N", help="default %(default)s")
@@ -408,7 +419,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows: list[Figures] = []
     output: list[dict[str, Any]] = []
     listed: list[str] = []
-    for corpus in options.corpus or BUILTIN:
+    for corpus in options.corpus or (() if options.history else BUILTIN):
         began = time.monotonic()
         try:
             scored = score(corpus, options.processes)
@@ -423,10 +434,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             output.append({**dataclasses.asdict(row), **({"misses": missed} if options.list else {})})
             if options.list:
                 listed.extend(["", f"{name}: {len(missed)} misses", *map(_miss_text, missed)])
-    if options.json:
-        print(json.dumps(output, indent=2, ensure_ascii=True))
-    else:
-        print("\n".join((table(rows), *listed)))
+    shown = ["\n".join((table(rows), *listed))] if rows else []
+    if options.history:
+        try:
+            recorded, corrections = accuracy_history.read(options.history)
+        except HistoryError as error:
+            print(f"accuracy: {error}", file=sys.stderr)
+            return 2
+        said = accuracy_history.figures(recorded, corrections)
+        missed = accuracy_history.misses(corrections) if options.list else []
+        shown.append("\n".join((accuracy_history.table(said), *map(accuracy_history.miss_text, missed))))
+        output.append({"history": str(options.history), "said": [dataclasses.asdict(row) for row in said]})
+        if options.list:
+            output[-1]["misses"] = missed
+    print(json.dumps(output, indent=2, ensure_ascii=True) if options.json else "\n\n".join(shown))
     bad = sum(row.false_citations + row.failures for row in rows)
     if bad:
         print(f"accuracy: {bad} false citations or failed cases (--list shows them)", file=sys.stderr)

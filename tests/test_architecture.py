@@ -30,6 +30,7 @@ PURE = (
     "sources",
     "facts",
     "rules",
+    "report.corrected",
     "report.document",
     "report.text",
     "report.brief",
