@@ -34,7 +34,9 @@ class HistoryError(Exception):
 def is_about_the_document(error: HistoryError) -> bool:
     """Whether what was to be recorded is at fault, not the history: another document could be recorded all the same."""
     cause = error.__cause__
-    return cause is None or isinstance(cause, (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError))
+    rows = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError)
+    theirs = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+    return cause is None or isinstance(cause, (*rows, *theirs))
 
 
 @contextmanager

@@ -178,9 +178,14 @@ class History:
                 f"history {self.path}: cannot record a document of schema {document.get('schema')!r}, only {CONTRACT}. "
                 f"Record it with the slurm-triage that made it."
             )
-        found = [(part, extra) for part, extra in _attempts(document, detail) if _job_id(part)]
-        for part, extra in found:
-            _write(self.db, self.path, part, extra)
+        try:
+            found = [(part, extra) for part, extra in _attempts(document, detail) if _job_id(part)]
+            for part, extra in found:
+                _write(self.db, self.path, part, extra)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise HistoryError(
+                f"history {self.path}: the diagnosis is no document ({type(error).__name__}: {error}). Not recorded."
+            ) from error
         return len(found)
 
 

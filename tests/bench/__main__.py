@@ -1,8 +1,9 @@
 """How long things take: `python -m tests.bench`. Prints figures and asserts nothing.
 
 Commands are timed as processes, in turn, so that a slow moment of the machine hits all of them; compare ratios, not
-milliseconds, between machines. Stages are timed in one process over the built-in corpora, after a warm-up. Where the mini
-cluster runs (`make cluster`), its login node tells what one diagnosis of a job costs beside one `sacct`.
+milliseconds, between machines. Stages are timed in one process over the built-in corpora, after a warm-up; the service
+in a storm of bad jobs (`python -m tests.bench.service` does that alone). Where the mini cluster runs (`make cluster`),
+its login node tells what one diagnosis of a job costs beside one `sacct`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from slurm_triage.history.store import History
 from slurm_triage.report.document import document
 from slurm_triage.report.text import render
 from tests.bench.live import bench_live
+from tests.bench.service import JOBS, bench_service
 from tests.bench.timing import summary, timed
 from tests.bench.witnesses import bench_hooks, bench_plugin
 from tests.corpus.load import BUILTIN, CorpusError, cases, write
@@ -142,10 +144,11 @@ def bench_history(path: Path, rows: int) -> Iterator[str]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; 0 = measured, 1 = a corpus could not be read."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.bench", description="Time commands, stages, the history and a live cluster."
+        prog="python -m tests.bench", description="Time commands, stages, the history, the service and a live cluster."
     )
     parser.add_argument("--runs", type=int, default=11, help="runs of each command (default %(default)s)")
     parser.add_argument("--rows", type=int, default=ROWS, help="records of the history (default %(default)s)")
+    parser.add_argument("--storm", type=int, default=JOBS, help="bad jobs for the service (default %(default)s)")
     parser.add_argument("--hook-runs", type=int, default=500, help="runs of each hook (default %(default)s)")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="slurm-triage-bench.") as folder:
@@ -184,6 +187,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             for corpus in BUILTIN:
                 for line in bench_stages(corpus):
                     print(line, flush=True)
+            print("\n== service, in a storm", flush=True)
+            for line in bench_service(work, options.storm):
+                print(line, flush=True)
             print("\n== hooks, as processes beside an empty script", flush=True)
             for line in bench_hooks(work, options.hook_runs):
                 print(line, flush=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slurm_triage.history.database import check, connect, migrate, migrations
+from slurm_triage.history.database import check, connect, is_about_the_document, migrate, migrations
 from slurm_triage.history.detail import detail_of
 from slurm_triage.history.store import Detail, History, HistoryError, StepDetail, TaskDetail
 from slurm_triage.model import Cite, JobRecord, ShownExit, Stamp, StepRecord, TaskExit
@@ -407,3 +407,76 @@ def test_detail_of_evidence() -> None:
 def test_memory_per_node_is_multiplied() -> None:
     assert detail_of([JobRecord(CITE, req_mem=80, req_mem_per="node", n_nodes=3)], [], []).req_mem == 240
     assert detail_of([JobRecord(CITE, req_mem=80, req_mem_per="cpu", n_nodes=3)], [], []).req_mem is None
+
+
+def many(count: int) -> list[dict[str, Any]]:
+    """Documents of different jobs."""
+    return [{**document(), "job": {**document()["job"], "job_id": str(5000 + n)}} for n in range(count)]
+
+
+def test_a_batch_records_what_records_would(tmp_path: Path, history: History) -> None:
+    detail = Detail(uid=1001, steps=(StepDetail("0"),), diagnosed_at=1.0)
+    with History.open(tmp_path / "other.sqlite") as other:
+        for one in many(7):
+            other.record(one, detail)
+        with history.batch(3):
+            assert [history.record(one, detail) for one in many(7)] == [1] * 7
+        assert not history.db.in_transaction
+        tables = ("job", "attempt", "attempt_node", "finding", "citation", "missing", "step")
+        assert all(rows(history, table) == rows(other, table) for table in tables)
+
+
+class Odd(int):
+    """A number that is none when it is looked at."""
+
+    def __lt__(self, other: object) -> bool:
+        raise AttributeError("odd")
+
+
+def test_a_bad_document_costs_no_other_of_a_batch(history: History) -> None:
+    bad = [{**document(), "schema": "x/9"}, {**document(), "numbers": [{"value": float("nan")}]}, *many(1)]
+    bad[2]["parts"] = [{**many(1)[0]}, {**document(), "numbers": [object()]}]  # the second part only
+    bad.append({**document(), "job": {**document()["job"], "attempt": Odd()}})
+    with history.batch():
+        for one in many(4)[1:]:
+            assert history.record(one) == 1
+            for wrong in bad:
+                with pytest.raises(HistoryError) as caught:
+                    history.record(wrong)
+                assert is_about_the_document(caught.value)
+    assert [job for _, job in rows(history, "job", "id", "job_id")] == ["5001", "5002", "5003"]
+    assert rows(history, "attempt", "id", "job") == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_what_fails_in_a_batch_costs_the_open_transaction_at_most(tmp_path: Path) -> None:
+    path = tmp_path / "h.sqlite"
+    with History.open(path) as history, pytest.raises(ZeroDivisionError), history.batch(2):
+        for number, one in enumerate(many(5)):
+            history.record(one)
+            1 // (4 - number)
+    with History.open(path) as history:
+        assert [job for _, job in rows(history, "job", "id", "job_id")] == ["5000", "5001", "5002", "5003"]
+        history.record(many(5)[4])  # as before, each for itself
+        assert not history.db.in_transaction
+
+
+def test_a_history_that_fails_ends_the_batch(tmp_path: Path) -> None:
+    path = tmp_path / "h.sqlite"
+    with History.open(path) as history:
+        history.record(many(1)[0])
+        history.db.execute("PRAGMA max_page_count = 60")
+        with pytest.raises(HistoryError, match="file system is full") as caught, history.batch(1000):
+            for one in many(500):
+                history.record(one)
+        assert not is_about_the_document(caught.value) and not history.db.in_transaction
+        assert len(rows(history, "job")) == 1
+    with History.open(path) as history, history.batch():
+        assert history.record(many(2)[1]) == 1
+
+
+def test_others_read_and_wait_for_no_whole_batch(tmp_path: Path) -> None:
+    path = tmp_path / "h.sqlite"
+    with History.open(path) as writer, History.open(path, readonly=True) as reader, writer.batch(100):
+        for number, one in enumerate(many(250)):
+            writer.record(one)
+            assert len(rows(reader, "job")) == (number + 1) // 100 * 100

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
 
+from slurm_triage.report import mask
 from slurm_triage.report.mask import OTHER, clean, mask_process, plain, secrets
 
 # Made up, in the shapes that the makers document.
@@ -164,3 +167,28 @@ def test_other_users_victim_has_no_name() -> None:
     assert mask_process(oom, 1002) == oom
     assert mask_process(oom, 1001).endswith(f",task={OTHER},pid=77,uid=1002")
     assert mask_process("srun: error: c1: task 1: Out Of Memory", 1001) == "srun: error: c1: task 1: Out Of Memory"
+
+
+@pytest.mark.parametrize(("hints", "pattern"), [(hints, pattern) for hints, pattern, _ in mask._RULES])
+@given(data=st.data())
+@settings(max_examples=25, suppress_health_check=list(HealthCheck), deadline=None)
+def test_a_cheap_filter_lets_every_secret_pass(
+    hints: tuple[str, ...], pattern: re.Pattern[str], data: DataObject
+) -> None:
+    found = pattern.search(data.draw(st.from_regex(pattern)))
+    assert found is not None
+    small = found[0].translate(mask._LIKE).lower()
+    assert any(hint in small for hint in hints)
+
+
+@given(st.from_regex(mask._ASSIGNED) | st.from_regex(mask._OPTION))
+@settings(max_examples=200, suppress_health_check=list(HealthCheck), deadline=None)
+def test_every_key_of_a_secret_passes_too(text: str) -> None:
+    assert any(hint in text.translate(mask._LIKE).lower() for hint in mask._NAME_HINTS)
+
+
+@pytest.mark.parametrize(
+    "text", ["pa\u017f\u017fword=hunter2", "PASSWORD=hunter2", "to\u212aen: hunter2", "S\u0130G?\u0131: token=hunter2"]
+)
+def test_letters_that_are_taken_for_those_of_ascii(text: str) -> None:
+    assert "hunter2" not in secrets(text)

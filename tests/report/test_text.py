@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 from slurm_triage.model import Action, Cite, Coverage, Diagnosis, JobIdentity, Missing, Moment, Owner, Stamp, Strength
 from slurm_triage.report import text
@@ -314,3 +316,29 @@ def test_explain() -> None:
     assert f"        kmsg.txt:87 (kernel_log, node c1, 2026-11-30T15:10:57Z): {KILLED.text}" in lines
     assert "No rule was considered." in explain(UNKNOWN)
     assert GRACE.text not in explain(PREEMPTED)
+
+
+@given(
+    st.lists(st.text("abx-.,:/=\t\n é\u3000", max_size=90), max_size=40)
+    | st.lists(st.text("abc-.", min_size=1, max_size=25), max_size=60),
+    st.sampled_from(["", " ", "  "]),
+    st.integers(1, 5),
+    st.sampled_from([("", "  "), ("  ", "    "), ("  ", "  "), ("    ", "      ")]),
+)
+@settings(max_examples=300, deadline=None)
+def test_wrapping_is_what_textwrap_does(words: list[str], glue: str, most: int, indents: tuple[str, str]) -> None:
+    line = (glue or " ").join(words) + glue
+    kept = line[: (most + 1) * text.COLUMNS]
+    known = textwrap.wrap(
+        kept,
+        text.COLUMNS,
+        initial_indent=indents[0],
+        subsequent_indent=indents[1],
+        break_on_hyphens=False,
+        max_lines=most,
+        placeholder="...",
+    )
+    assert text.wrap(line, most, *indents) == (known or [indents[0].rstrip()])
+    plain = " ".join(" ".join(words).split())
+    quick = text._wrapped(plain[: 6 * text.COLUMNS].strip(), most, *indents)
+    assert quick is None or max(map(len, quick)) <= text.COLUMNS
