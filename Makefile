@@ -5,7 +5,7 @@
 BIN := .venv/bin
 SLURM ?= 24.11
 
-.PHONY: help venv venv-dev demo lint test accuracy bench cluster cluster-test cluster-hold cluster-shell cluster-down vm-test clean
+.PHONY: help venv venv-dev demo lint test accuracy bench cluster cluster-test cluster-hold cluster-shell cluster-down vm-test agent packages packages-test clean
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
@@ -53,6 +53,15 @@ cluster-down:  ## take it down, with all its data
 
 vm-test: venv-dev  ## the same system on cgroup v2 in an emulated machine: out-of-memory jobs
 	@SLURM='$(SLURM)' tools/cluster/vm_test.sh $(if $(OUT),--out '$(OUT)')
+
+agent: venv  ## the agent as one file, dist/slurm-triage-agent, for any Python from 3.9
+	@$(BIN)/python -m tools.agent_zipapp
+
+packages:  ## wheel, Debian packages and RPMs into dist: docs/reference/packages.md
+	@packaging/build.sh
+
+packages-test:  ## build them, install them in a small Debian of their own and take them away (root, Debian)
+	@packaging/test.sh
 
 clean:  ## remove what was made, .venv too
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

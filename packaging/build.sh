@@ -84,7 +84,17 @@ rpm() {
     cp "$work"/rpm/RPMS/*/*.rpm dist/
 }
 
-[ $# -gt 0 ] || set -- wheel deb rpm
+# Without a word: all that this machine has the tools for.
+if [ $# = 0 ]; then
+    set -- wheel
+    for pair in deb:dh rpm:rpmbuild; do
+        if command -v "${pair#*:}" >/dev/null; then
+            set -- "$@" "${pair%:*}"
+        else
+            echo "build: no ${pair#*:} here: no packages of the kind ${pair%:*}" >&2
+        fi
+    done
+fi
 for kind; do
     case $kind in
         wheel | deb | rpm) "$kind" ;;
