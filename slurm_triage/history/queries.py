@@ -82,7 +82,7 @@ IN_FORCE = "x.undoes IS NULL AND NOT EXISTS (SELECT 1 FROM correction u WHERE u.
 WITH_LATEST = f"""
 WITH latest AS (
     SELECT a.id AS attempt, MAX(x.id) AS correction
-    FROM correction x JOIN job j ON j.job_id = x.job_id AND j.cluster = x.cluster JOIN attempt a ON a.job = j.id
+    FROM correction x JOIN job j ON j.job_id = x.job_id JOIN attempt a ON a.job = j.id
     WHERE {SAME_ATTEMPT} AND {IN_FORCE} GROUP BY a.id
 )"""
 """Goes before a SELECT from `FROM`: the correction that counts, for each attempt that has one (there are few)."""

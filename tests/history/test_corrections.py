@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -333,6 +334,16 @@ def test_attempts_that_never_started_are_told_apart_by_their_submission(tmp_path
             (KEY.submit_key, "node_fail"),
         ]
         assert of(history.db, AttemptKey("mini", "1107", "", "")) is None
+
+
+def test_the_same_id_and_times_on_another_cluster_is_another_job(ask: Ask, db: Path) -> None:
+    with History.open(db) as history:
+        history.record(document(job_cluster="third"))
+    done(ask, "wrong", "1107", "--cluster", "mini", "--cause", "node_fail", "--why", "x")
+    assert names(rows(ask, "list", "--cause", "node_fail")) == ["mini 1107/1"]
+    assert names(rows(ask, "corrections")) == ["mini 1107/1"]
+    with History.open(db, readonly=True) as history:
+        assert of(history.db, replace(KEY, cluster="third")) is None
 
 
 def test_an_attempt_that_is_gone_keeps_what_was_said(ask: Ask, db: Path) -> None:
