@@ -124,15 +124,15 @@ class Intake:
     # -------------------------------------------------------------------------------------------- taking out
 
     def news(self, until: float) -> list[tuple[str, str, float]]:
-        """(raw id, id that Slurm shows, epoch of the first case) of jobs with evidence that no round has used.
+        """(raw id, id that Slurm shows, epoch of the last case) of jobs with evidence that no round has used.
 
         Of those only whose last evidence came before `until`; the ones that wait longest first.
         """
         with self._trouble():
             rows = self._db().execute(
-                "SELECT job, array, first FROM job WHERE news > 0 AND last <= ? ORDER BY first", (until,)
+                "SELECT job, array, last FROM job WHERE news > 0 AND last <= ? ORDER BY first", (until,)
             )
-            return [(str(job), str(array or job), float(first)) for job, array, first in rows]
+            return [(str(job), str(array or job), float(last)) for job, array, last in rows]
 
     def of(self, jobs: Iterable[str]) -> dict[str, list[Told]]:
         """What was sent of these jobs. A case that cannot be read is left out."""

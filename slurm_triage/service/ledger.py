@@ -46,9 +46,10 @@ class Ledger:
 
     `swept`: every job that ended before is judged, or in `waiting` (first seen) or in `bad` (the reason); `begun`: how
     far back the first sweep went; `late`: when late arrivals were last looked for.
-    `told` is how many jobs nodes have spoken of that no round is done with, `texts` how many diagnoses for users are
-    written, waiting, failed or not to be written; both as of the last round. `counts` are since the ledger began:
-    `sweeps`, `failures`, `amended`, `bad`, and `cause:<id>`.
+    `corrected` is the id of the last correction of a person that was handed on. `told` is how many jobs nodes have
+    spoken of that no round is done with, `texts` how many diagnoses for users are written, waiting, kept, failed or not
+    to be written; both as of the last round. `counts` are since the ledger began: `sweeps`, `failures`, `amended`,
+    `bad`, `dropped`, and `cause:<id>`.
     """
 
     swept: float | None = None
@@ -58,6 +59,7 @@ class Ledger:
     said: dict[str, Said] = field(default_factory=dict)
     bad: dict[str, str] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
+    corrected: int = 0
     told: int = 0
     texts: dict[str, int] = field(default_factory=dict)
 
@@ -73,7 +75,7 @@ class Ledger:
         times = {"swept": self.swept, "begun": self.begun, "late": self.late}
         waiting = {job: asdict(entry) for job, entry in self.waiting.items()}
         jobs = {"waiting": waiting, "said": said, "bad": self.bad}
-        agents = {"told": self.told, "texts": self.texts}
+        agents = {"corrected": self.corrected, "told": self.told, "texts": self.texts}
         return json.dumps({"schema": SCHEMA, **times, **jobs, **agents, "counts": self.counts}, indent=1)
 
     @classmethod

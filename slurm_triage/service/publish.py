@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
+from slurm_triage.clock import Clock
+from slurm_triage.history.corrections import AttemptKey, Correction, of, since
 from slurm_triage.history.store import History
 from slurm_triage.nodeset import expand
 from slurm_triage.report.array import Task, array_text
+from slurm_triage.report.corrected import corrected
 from slurm_triage.service.config import Settings
 from slurm_triage.service.glance import Glance
 from slurm_triage.service.policy import Attempt, why_no_file
 from slurm_triage.service.pool import AttemptText, Judged
-from slurm_triage.service.texts import NONE, TEXT, Text, Texts, group_key
+from slurm_triage.service.texts import NONE, TEXT, Text, Texts, group_key, tagged
 
 _TASKS = """
 SELECT job.array_task AS task, attempt.cause, attempt.strength, attempt.owner, attempt.nodes, attempt.summary
@@ -29,12 +33,15 @@ class Publisher:
 
     def publish(self, judged: Sequence[tuple[str, Judged, Glance]], history: History, now: float) -> None:
         """Publishes what was said of these jobs. Raises `TextsError`."""
+        any_corrected = history.db.execute("SELECT 1 FROM correction LIMIT 1").fetchone() is not None
         found: list[Text] = []
         grouped: dict[tuple[str, str], list[Text]] = {}
         counted: dict[str, int] = {}
         for raw, result, look in judged:
             for attempt in result.attempts:
                 text = self._text(raw, attempt, look)
+                if any_corrected and text.state == TEXT:
+                    text = _corrected(history, text)
                 if text.state == TEXT and text.array:
                     if text.array not in counted:
                         counted[text.array] = sum(self.texts.of_array(text.array))
@@ -47,6 +54,27 @@ class Publisher:
         groups = [self._group(array, cluster, some, history) for (array, cluster), some in grouped.items()]
         self.texts.publish(groups, now)
         self._tell([raw for raw, _, _ in judged])
+
+    def correct(self, history: History, after: int, now: float) -> int:
+        """Hands on what people corrected since the correction with this id; returns the id of the last one.
+
+        Raises `TextsError`.
+        """
+        last, told = after, []
+        for row in since(history.db, after):
+            last = max(last, row.id)
+            start = Clock().local(row.key.start_key)
+            if start is None:
+                continue
+            counts = of(history.db, row.key)
+
+            def change(text: str, counts: Correction | None = counts) -> str:
+                return corrected(text, counts)
+
+            if self.texts.correct(row.key.job_id, start.lo, change, _tag(counts), now):
+                told.append(row.key.job_id)
+        self._tell(told)
+        return last
 
     def _text(self, raw: str, attempt: AttemptText, look: Glance) -> Text:
         why = why_no_file(
@@ -93,6 +121,21 @@ class Publisher:
             name=f"{array}.diagnosis.txt",
             section=section,
         )
+
+
+def _corrected(history: History, text: Text) -> Text:
+    """The text with the correction of its attempt, if there is one."""
+    section = text.section
+    cluster = "" if section["cluster"] == "unknown" else section["cluster"]
+    counts = of(history.db, AttemptKey(cluster, text.job, section["submit"].replace("n/a", ""), section["start"]))
+    if counts is None:
+        return text
+    said = {**section, "text": corrected(section["text"], counts)}
+    return replace(text, section=said, verdict=tagged(text.verdict, _tag(counts)))
+
+
+def _tag(counts: Correction | None) -> str:
+    return f"correction {counts.id}" if counts is not None else ""
 
 
 def _nodes(folded: str | None) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ digest of the evidence: the same evidence is passed over, other evidence is judg
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from slurm_triage.history.database import HistoryError
 from slurm_triage.history.store import History
@@ -25,6 +26,8 @@ AHEAD = 60.0
 """Seconds by which the end of the last sweep may lie in the future before the clock is said to have been wrong."""
 HUSH = 1.0
 """Seconds without further evidence of a job before it is looked at: nodes of one job speak together."""
+SOON = 0.5
+"""Seconds that are between two looks at a job in any case."""
 RETRY = (2.0, 60.0)
 """Seconds after which a job that nodes told of is looked at again: the first time, then doubled, up to the second."""
 
@@ -37,6 +40,15 @@ class Stopped(Exception):
     """The sweep was told to stop; what is done is in the ledger."""
 
 
+@dataclass(frozen=True)
+class _Look:
+    """When a job that nodes told of was looked at in vain, when again, and how long the pause is."""
+
+    at: float
+    again: float
+    pause: float
+
+
 class Sweeper:
     """Makes rounds. One object for the life of the service: what Slurm says rarely changes is asked rarely."""
 
@@ -44,7 +56,7 @@ class Sweeper:
         self.means = means
         self.settings = means.settings
         self.log = means.log
-        self._again: dict[str, tuple[float, float]] = {}
+        self._looked: dict[str, _Look] = {}
 
     def sweep(self, ledger: Ledger, now: float, keep: Callable[[], None] = lambda: None) -> Swept:
         """One round up to `now`; the ledger says afterwards what is done. `keep` is called after each part of the work.
@@ -80,6 +92,8 @@ class Sweeper:
             with History.open(self.settings.history) as history:
                 one = Round(self.means, ledger, history, now, keep)
                 work(one)
+                if self.means.publisher is not None:
+                    ledger.corrected = self.means.publisher.correct(history, ledger.corrected, now)
         except (AskError, HistoryError, IntakeError, TextsError) as error:
             raise SweepError(str(error)) from error
         one.found.waiting = len(ledger.waiting)
@@ -91,19 +105,25 @@ class Sweeper:
         assert self.means.intake is not None
         news = self.means.intake.news(now - HUSH)
         known = {raw for raw, _, _ in news}
-        self._again = {raw: when for raw, when in self._again.items() if raw in known}
-        return [JobName(raw, shown) for raw, shown, _ in news if self._again.get(raw, (0.0, 0.0))[0] <= now]
+        self._looked = {raw: look for raw, look in self._looked.items() if raw in known}
+        found = []
+        for raw, shown, last in news:
+            look = self._looked.get(raw)
+            if look is None or look.again <= now or last > look.at:
+                found.append(JobName(raw, shown))
+        return found
 
     def _look(self, one: Round, jobs: Sequence[JobName]) -> None:
         one.jobs(jobs)
         for job in jobs:
             due = one.due.get(job.raw)
+            before = self._looked.pop(job.raw, None)
             if due is None:
-                self._again.pop(job.raw, None)
                 continue
-            pause = min(2 * self._again.get(job.raw, (0.0, RETRY[0] / 2))[1], RETRY[1])
-            # Accounting may change before its time has come, so that the job's time comes sooner.
-            self._again[job.raw] = (min(max(due, one.now + 0.5), one.now + pause), pause)
+            pause = min(2 * before.pause, RETRY[1]) if before is not None else RETRY[0]
+            # Accounting may change before the job's time has come, so that it comes sooner.
+            sooner = max(due, one.now + SOON) if due > one.now else one.now + pause
+            self._looked[job.raw] = _Look(one.now, min(sooner, one.now + pause), pause)
 
     # -------------------------------------------------------------------------------------------- windows of time
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -152,6 +152,23 @@ class Texts:
                     )
         return news
 
+    def correct(self, job: str, start: float, change: Callable[[str], str], tag: str, now: float) -> bool:
+        """Changes the text of an attempt; `tag` says by what, empty for nothing. Whether there is a text to change."""
+        with self._change() as db:
+            row = db.execute(
+                "SELECT * FROM text WHERE job = ? AND abs(start - ?) <= 1 AND state = 'text'", (job, start)
+            ).fetchone()
+            if row is None:
+                return False
+            section = json.loads(row["section"])
+            section["text"] = change(section["text"])
+            db.execute(
+                "UPDATE text SET section = ?, verdict = ?, at = ?, revision = revision + 1, handed_at = 0, "
+                "handed_to = '' WHERE job = ? AND start = ?",
+                (json.dumps(section), tagged(row["verdict"], tag), now, row["job"], row["start"]),
+            )
+        return True
+
     def of_array(self, array: str) -> tuple[int, int]:
         """(attempts of an array's tasks that have a text, those that have none)."""
         with self._db() as db:
@@ -265,6 +282,12 @@ class Texts:
                 (now - KEPT_AFTER, now - KEPT_AFTER),
             ).fetchone()
         return {name: int(row[i] or 0) for i, name in enumerate(("written", "waiting", "kept", "failed", "none"))}
+
+
+def tagged(verdict: str, tag: str) -> str:
+    """A verdict that somebody has corrected: another one than without."""
+    bare = verdict.partition(" | ")[0]
+    return f"{bare} | {tag}" if tag else bare
 
 
 def group_key(array: str) -> str:
