@@ -92,7 +92,7 @@ def test_a_prompt_round_is_about_what_nodes_told_and_waits_for_the_others(site: 
     assert found is not None and found.recorded == 0 and site.sweeper.told_something()
     found = site.sweeper.prompt(site.ledger, end + 6)
     assert found is not None and found.recorded == 0  # the other node has not spoken
-    site.intake.put([told(OOM, start=None, node=node, ended=end) for node in others], end + 6)
+    site.intake.put([told(OOM, start=None, node=node, ended=end) for node in others], end + 7)
     found = site.sweeper.prompt(site.ledger, end + 9)
     assert found is not None and found.recorded == 1 and not site.sweeper.told_something()
     assert site.said == [OOM] and site.sweeper.prompt(site.ledger, end + 60) is None
