@@ -166,12 +166,12 @@ TOML
     keep triage-service setpriv --reuid slurm --regid slurm --init-groups slurm-triage service run
 }
 
+# start_agent USER SPOOL: with the settings that the packages have
 start_agent() {
     [ -n "${DELIVERY-}" ] || return 0
     install -d /etc/slurm-triage
-    install -d -m 0700 /var/spool/slurm-triage
-    printf '[agent]\nservers = ["ctl"]\n' >/etc/slurm-triage/agent.toml
-    keep triage-agent slurm-triage agent run --watch
+    printf '[agent]\nservers = ["ctl"]\nspools = ["%s"]\nstate = "%s"\n' "$2" "$2" >/etc/slurm-triage/agent.toml
+    keep triage-agent setpriv --reuid "$1" --regid "$1" --init-groups slurm-triage agent run --watch
 }
 
 # The plugin is built once, by the controller, which is the first to run. The emulated machine, which has no compiler,
@@ -209,7 +209,7 @@ case "${1:-}" in
         wait_for 'slurmctld' 60 scontrol ping
         say 'slurmctld runs'
         start_service
-        start_agent
+        start_agent slurm /var/spool/slurm-triage-ctld
         stay pkill -TERM -x slurmctld
         ;;
     node)
@@ -223,7 +223,7 @@ case "${1:-}" in
         rm -f /run/slurmd.pid /run/prolog-fails
         slurmd
         say 'slurmd runs'
-        start_agent
+        start_agent root /var/spool/slurm-triage
         stay end_of_node
         ;;
     login)

@@ -40,8 +40,8 @@ class Settings:
     """The file of that key."""
     service_users: tuple[str, ...] = ("slurm-triage", "slurm", "root")
     """Users (names or uids) whose answers are believed; names that this host does not know are passed over."""
-    spools: tuple[str, ...] = tuple(PLACES)
-    """The spools of this host; those that do not exist are passed over."""
+    spools: tuple[str, ...] = (PLACES[0],)
+    """The spools that this agent empties; those that do not exist are passed over."""
     state: str = "/var/spool/slurm-triage"
     """A folder of root on a local disk, for `outbox/` and `targets/`."""
     settle: float = 2.0

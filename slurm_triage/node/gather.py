@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 
@@ -102,7 +103,7 @@ class Gatherer:
             found += [self._collected(name, job, budget) for name in self.collectors]
         target = Target(job, now, ended)
         self.outbox.put(target.name, evidence(job, role, found, ended, now))
-        if self.settings.files and job.uid >= self.settings.first_uid:
+        if self.settings.files and job.uid >= self.settings.first_uid and os.geteuid() == 0:
             self.targets.put(target.name, target.data())
         self.log.info("collected", job=job.job, node=job.node, files=sum(len(part.files) for part in found))
 
