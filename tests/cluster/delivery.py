@@ -57,7 +57,9 @@ def settle(cluster: Cluster) -> None:
         lying = []
         for host in (*cluster.nodes, "ctl"):
             spool = "/var/spool/slurm-triage"
-            _, out, _ = cluster.ask(host, f"ls {spool}/new {spool}/outbox {spool}-ctld/new {spool}-ctld/outbox 2>/dev/null | grep -v :")
+            _, out, _ = cluster.ask(
+                host, f"ls {spool}/new {spool}/outbox {spool}-ctld/new {spool}-ctld/outbox 2>/dev/null | grep -v :"
+            )
             lying += out.decode().split()
         # A text whose job had no node that is left to write it stays.
         if told or said.get("waiting") or lying or texts.get("written") != written:

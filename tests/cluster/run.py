@@ -28,7 +28,7 @@ from pathlib import Path
 from slurm_triage import case
 from slurm_triage.engine import diagnose
 from slurm_triage.report.brief import brief
-from tests.cluster import delivery, service, witnesses
+from tests.cluster import delivery, service, trouble, witnesses
 from tests.cluster.machine import LIVE, Cluster, ClusterError, JobState
 from tests.cluster.record import Answers, Facts, collect, nodes_of, record_cluster, rows, survey, write
 from tests.cluster.scenarios import OWNER, Action, Scenario, ScenarioError, choose, judge, judge_live, judge_other, load
@@ -292,6 +292,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--core", action="store_true", help="the short list")
     parser.add_argument("--only", metavar="NAME,...", default="", help="these scenarios")
     parser.add_argument("--out", metavar="DIR", type=Path, help="keep the evidence folders in DIR (emptied first)")
+    parser.add_argument(
+        "--trouble", metavar="SEED", type=int, help="only a storm of failing jobs while things are killed"
+    )
     parser.add_argument("--again", metavar="DIR", type=Path, help="only diagnose what an earlier run left in DIR")
     parser.add_argument(
         "--jobs", metavar="N", type=int, default=14, help="scenarios side by side (default %(default)s)"
@@ -304,6 +307,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             print("\n".join(map(show, outcomes)))
             return report(outcomes)
         cluster = Cluster()
+        if options.trouble is not None:
+            wrong = trouble.run(cluster, options.trouble)
+            print("\n".join(wrong) or "nothing lost, nothing doubled")
+            return 1 if wrong else 0
         facts = survey(cluster)
         out = empty_folder(options.out)
         record_cluster(cluster, out / "cluster")
@@ -315,6 +322,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     outcomes = _all(driver, chosen, max(options.jobs, _least(chosen)))
     status = report(outcomes)
     wounded = [*driver.wounds(), *_service(cluster, outcomes), *_delivery(cluster, outcomes)]
+    if not (options.core or options.only) and _delivers(cluster):
+        print("a storm of failing jobs, while things are killed", flush=True)
+        wounded += [*trouble.run(cluster), *driver.wounds()]
     print(
         "no node was hurt, the service has it all, owners have their files"
         if not wounded
@@ -338,9 +348,14 @@ def _service(cluster: Cluster, outcomes: Sequence[Outcome]) -> list[str]:
         return [f"service: {error}"]
 
 
+def _delivers(cluster: Cluster) -> bool:
+    """Whether service and agents run."""
+    return not cluster.ask("ctl", "test -e /etc/slurm-triage/service.toml")[0]
+
+
 def _delivery(cluster: Cluster, outcomes: Sequence[Outcome]) -> list[str]:
     """What is wrong with the files that owners got, if service and agents run."""
-    if cluster.ask("ctl", "test -e /etc/slurm-triage/service.toml")[0]:
+    if not _delivers(cluster):
         return []
     jobs = []
     for outcome in outcomes:
