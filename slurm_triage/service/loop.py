@@ -73,14 +73,19 @@ class Service:
         return True
 
     def prompt(self) -> bool:
-        """One round over what nodes told, if its time has come; whether one was made."""
-        if self.sweeper.means.intake is None or time.monotonic() < self._prompt_at:
-            return False
+        """One round over what nodes told, if its time has come; whether one was made.
+
+        It comes sooner when so many jobs are new that asking about them is well spent.
+        """
         began = time.monotonic()
+        early = began < self._prompt_at
+        if early and self._failures:
+            return False  # what failed is tried again after a while
+        if not self.sweeper.worth_a_round(self.clock(), early):
+            return False
         calls = sum(self.asker.calls.values())
-        found = self._round(self.sweeper.prompt)
+        found = self._round(partial(self.sweeper.prompt, early=early))
         if found is None:
-            # Nothing to do costs nothing; what failed is tried again after a while.
             self._prompt_at = began + (BUSY_BEAT if self._failures else LOOK)
             return False
         looked = found.recorded + found.bad + found.waiting

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from slurm_triage.history.database import HistoryError
 from slurm_triage.history.store import History
-from slurm_triage.service.ask import AskError, JobName
+from slurm_triage.service.ask import AT_ONCE, AskError, JobName
 from slurm_triage.service.intake import IntakeError
 from slurm_triage.service.ledger import Ledger
 from slurm_triage.service.round import Means, Round, Swept
@@ -65,20 +65,28 @@ class Sweeper:
         """
         return self._round(ledger, now, keep, self._sweep)
 
-    def prompt(self, ledger: Ledger, now: float, keep: Callable[[], None] = lambda: None) -> Swept | None:
+    def prompt(
+        self, ledger: Ledger, now: float, keep: Callable[[], None] = lambda: None, early: bool = False
+    ) -> Swept | None:
         """One round over the jobs that nodes told of since; None if there are none whose time has come.
 
+        With `early` only over those that no round has looked at, and only if they are a whole call of accounting.
         Raises as `sweep`.
         """
-        if self.means.intake is None:
-            return None
         try:
-            jobs = self._told(now)
+            jobs = self._told(now, early)
         except IntakeError as error:
             raise SweepError(str(error)) from error
         if not jobs:
             return None
         return self._round(ledger, now, keep, lambda one: self._look(one, jobs))
+
+    def worth_a_round(self, now: float, early: bool = False) -> bool:
+        """Whether `prompt` would make a round, which costs reading the ledger; true if that cannot be told."""
+        try:
+            return bool(self._told(now, early))
+        except IntakeError:
+            return True
 
     def told_something(self) -> bool:
         """Whether nodes told of jobs that no round has finished with."""
@@ -101,17 +109,18 @@ class Sweeper:
 
     # -------------------------------------------------------------------------------------------- what nodes told
 
-    def _told(self, now: float) -> list[JobName]:
-        assert self.means.intake is not None
+    def _told(self, now: float, early: bool) -> list[JobName]:
+        if self.means.intake is None:
+            return []
         news = self.means.intake.news(now - HUSH)
         known = {raw for raw, _, _ in news}
         self._looked = {raw: look for raw, look in self._looked.items() if raw in known}
         found = []
         for raw, shown, last in news:
             look = self._looked.get(raw)
-            if look is None or look.again <= now or last > look.at:
+            if look is None or (not early and (look.again <= now or last > look.at)):
                 found.append(JobName(raw, shown))
-        return found
+        return found if not early or len(found) >= AT_ONCE else []
 
     def _look(self, one: Round, jobs: Sequence[JobName]) -> None:
         one.jobs(jobs)
