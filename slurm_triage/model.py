@@ -426,7 +426,10 @@ class Strength(Enum):
     @property
     def rank(self) -> int:
         """3 for confirmed, 2 for likely, 1 for possible, 0 for the rest."""
-        return {"confirmed": 3, "likely": 2, "possible": 1}.get(self.value, 0)
+        return _RANKS.get(self._value_, 0)
+
+
+_RANKS = {"confirmed": 3, "likely": 2, "possible": 1}
 
 
 class Owner(Enum):

@@ -58,7 +58,7 @@ _MEANING = {
 
 def name(number: int) -> str:
     """`SIGSEGV` for 11; `signal 40` for one without a name here."""
-    return NAMES.get(number, f"signal {number}")
+    return NAMES.get(number) or f"signal {number}"
 
 
 def number_of(text: str) -> int | None:

@@ -143,6 +143,9 @@ class Kernel:
     def near(self, witnesses: Iterable[Witness], felt: Fact, within: float = CLOSE) -> tuple[Witness, ...]:
         """The lines that may be the job's and stand at most `within` seconds before what the program felt, or before
         its end where that has no time; excerpts without times are taken as close."""
+        found = [w for w in witnesses if w.ours and w.place in ("alone", "inside")]
+        if not found:
+            return ()
         felt_at = [c.at for c in felt.cites if c.at is not None and c.source != KERNEL_LOG]
         moments = sorted(felt_at or self._ends, key=lambda s: s.hi)
 
@@ -152,13 +155,11 @@ class Kernel:
             index = bisect_left(moments, at.lo - SLACK, key=lambda s: s.hi)
             return index < len(moments) and moments[index].lo <= at.hi + within and moments[index].zoned == at.zoned
 
-        return tuple(
-            w for w in witnesses if w.ours and (w.place == "alone" or (w.place == "inside" and close(w.sign.at)))
-        )
+        return tuple(w for w in found if w.place == "alone" or close(w.sign.at))
 
     # ------------------------------------------------------------------------------------------ facts
 
-    @property
+    @once
     def trouble_inside(self) -> Fact:
         """A line about a GPU, memory, bus, disk or network file system fell into the job's time on its nodes.
 
@@ -209,6 +210,8 @@ class Kernel:
         Where the program felt it, a lasting state counts from any time, and so does a line that cannot be dated.
         """
         found = list(witnesses)
+        if not found:
+            return unknown(says, "no such line was seen in a kernel log", HOW)
         silent = self.log.read and self.telling.program.failed_by_itself.holds
         fitting = list(self.near(found, felt, within))
         if felt.holds:
@@ -217,9 +220,7 @@ class Kernel:
             fitting = []
         if fitting:
             return true(says, [w.sign for w in fitting[:3]])
-        if found:
-            return unknown(says, "nothing ties these lines to the job's end", felt.how or self.log.how)
-        return unknown(says, "no such line was seen in a kernel log", HOW)
+        return unknown(says, "nothing ties these lines to the job's end", felt.how or self.log.how)
 
     def proves(self, says: str, witnesses: Iterable[Witness], felt: Fact, *, within: float = CLOSE) -> Fact:
         """The line falls into the job's time on its node, shortly before the program felt it or ended."""

@@ -23,6 +23,8 @@ def unknown(says: str, because: str, how: str) -> Fact:
 
 
 def _cites(items: Iterable[Cite | Event]) -> tuple[Cite, ...]:
+    if not items:
+        return ()
     found: dict[tuple[str, int], Cite] = {}
     for item in items:
         cite = item if isinstance(item, Cite) else item.cite
@@ -61,4 +63,5 @@ def negation(says: str, fact: Fact) -> Fact:
 
 
 def _join(texts: Iterable[str]) -> str:
-    return "; ".join(dict.fromkeys([t for t in texts if t]))
+    found = [t for t in texts if t]
+    return found[0] if len(found) == 1 else "; ".join(dict.fromkeys(found))

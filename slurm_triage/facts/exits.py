@@ -84,7 +84,7 @@ class Exits:
         both = f"exit {shown.code} or {shown.code + SHELL_BASE}: sacct up to 25.05 subtracts 128"
         return ExitInfo(None, 0, None, None, text, both), cite
 
-    @property
+    @once
     def told(self) -> ExitInfo:
         """The exit for people: a status that Slurm made up (0:125, 0:53) gives way to the script's own, if known."""
         info, _ = self.job_exit
@@ -98,7 +98,7 @@ class Exits:
             None, None, None, info.raw, info.shown_by_sacct, f"no signal: {signals.meaning(0, info.signal)}"
         )
 
-    @property
+    @once
     def possible_codes(self) -> tuple[int, ...]:
         """The exit codes that the evidence allows: one when exact, two when only old sacct text was seen, else none."""
         info, _ = self.job_exit
@@ -144,7 +144,7 @@ class Exits:
             found += self._batch_ends()
         return found
 
-    @property
+    @once
     def _ended_by_slurm(self) -> bool:
         """The job line of such a job says 0:0 in all versions; how the script ended is in its own step only."""
         return self.accounting.state in ("CANCELLED", "TIMEOUT", "PREEMPTED", "NODE_FAIL", "DEADLINE", "REQUEUED")

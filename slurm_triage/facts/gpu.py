@@ -59,6 +59,8 @@ class Gpu:
 
     def xids(self, *numbers: int) -> tuple[Witness, ...]:
         """Kernel lines with one of these Xids; the text of 79 counts without its number too."""
+        if not self.log.of("nvidia_xid", "nvrm_off_bus"):
+            return ()
         stay = {n for n in numbers if n in (*OFF_BUS, *ROW_REMAP)}
         found = self.kernel.of("nvidia_xid", where=lambda s: number(s) in stay, lasting=True)
         found += self.kernel.of("nvidia_xid", where=lambda s: number(s) in numbers and number(s) not in stay)

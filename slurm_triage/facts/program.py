@@ -134,7 +134,7 @@ class Program:
             return true(says, [found[-1], *found[:1]])
         return self.log.has(says, *ERROR_LINES)
 
-    @property
+    @once
     def last_error(self) -> Sign | None:
         """The last line that names an exception or error."""
         found = self.log.of(*ERROR_LINES)

@@ -107,6 +107,8 @@ class Telling:
     def last_of(self, says: str, lines: Iterable[Sign], *kin: str) -> Fact:
         """As `last_word`, for lines already picked. Errors of the families `kin` tell the same failure again."""
         found = tuple(lines)
+        if not found:
+            return self.given(says, ())
         own = {_place(sign) for sign in (*found, *self.log.of(*kin))}
         last = {_process(sign): sign for sign in found}
         after = {key: self._overtaken(sign, own) for key, sign in last.items()}

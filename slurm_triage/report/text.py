@@ -304,14 +304,15 @@ def _evidence(diagnosis: Diagnosis, clock: _Clock) -> list[list[str]]:
     return items
 
 
-def _excluded(diagnosis: Diagnosis) -> list[list[str]]:
-    items = []
-    for verdict in diagnosis.ruled_out:
+def _excluded(diagnosis: Diagnosis, most: int) -> list[list[str]]:
+    """The items of the first `most`, and empty ones that only count."""
+    items: list[list[str]] = []
+    for verdict in diagnosis.ruled_out[:most]:
         because, cites = ruled_out_by(verdict)
         place = f" ({_place(cites[0])})" if cites else ""
         lines = wrap(f"- not {_name(title(verdict.cause), 40)}: {cut(words(because), 180 - len(place))}{place}", 3)
         items.append(lines)
-    return items
+    return items + [[] for _ in diagnosis.ruled_out[most:]]
 
 
 def _unread(coverage: Iterable[Coverage]) -> list[list[str]]:
@@ -459,7 +460,7 @@ def _lay_out(diagnosis: Diagnosis, room: int, *, whole: bool) -> dict[str, Any]:
         _Draft("evidence", "Evidence", _evidence(diagnosis, clock), 2, 6),
         _Draft("timeline", f"Timeline{day}{zone}{since}", moments, 5, 8 if len(moments) <= 8 else 7, both_ends=True),
         _Draft("actions", title, [wrap(f"- {text}", 3) for text in todo], 1, 4),
-        _Draft("not", "What this is not", _excluded(diagnosis), 1, 4),
+        _Draft("not", "What this is not", _excluded(diagnosis, 4), 1, 4),
         _Draft("missing", "What we could not see, and what it would change", _missing(diagnosis), 1, 3),
         _Draft("numbers", "Numbers", _numbers(diagnosis.numbers), 3, 8),
     ]

@@ -7,6 +7,7 @@ gone, and does not listen to signals that are meant for the service.
 
 from __future__ import annotations
 
+import gc
 import os
 import queue
 import resource
@@ -37,6 +38,8 @@ MEMORY = 2 * 1024**3
 """Bytes of address space of a process."""
 TRIES = 2
 """A case that a process died of is tried once more, by a process that has nothing else in hand."""
+COLLECTED = (50_000, 20, 50)
+"""When Python looks for cycles of objects: a case makes some ten thousand objects and hardly any cycle."""
 STILLBORN = 3
 """Processes that end before they can judge, in a row, after which no more are started."""
 _CODE = (
@@ -272,6 +275,8 @@ def work(handle: int) -> None:
     for number in _NOT_OURS:
         signal.signal(number, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    gc.freeze()  # what is loaded stays
+    gc.set_threshold(*COLLECTED)
     line = Connection(handle)
     coming: queue.SimpleQueue[Any] = queue.SimpleQueue()
     going: queue.SimpleQueue[Judged | Failed | None] = queue.SimpleQueue()

@@ -170,7 +170,7 @@ def _read(file: EvidenceFile, context: Context, source: Source | None) -> tuple[
         last_line = file.count()
     except OSError as error:
         return [], Coverage(file.name, None, note=f"could not be read: {error.strerror or error}")
-    stamps = sorted((e.at for e in found if e.at is not None), key=lambda s: (s.lo, s.hi))
+    stamps = [e.at for e in found if e.at is not None]
     bad = sum(isinstance(e, Unreadable) for e in found)
     nodes = {e.node for e in found if e.node}
     entry = Coverage(
@@ -179,11 +179,15 @@ def _read(file: EvidenceFile, context: Context, source: Source | None) -> tuple[
         last_line,
         len(found) - bad,
         nodes.pop() if len(nodes) == 1 else None,
-        stamps[0] if stamps else None,
-        stamps[-1] if stamps else None,
+        min(stamps, key=_moment, default=None),
+        max(reversed(stamps), key=_moment, default=None),
         f"{bad} record(s) could not be read" if bad else "",
     )
     return found, entry
+
+
+def _moment(stamp: Stamp) -> tuple[float, float]:
+    return stamp.lo, stamp.hi
 
 
 def _own_outputs(case: Case, read: Parsed, known: Collection[str]) -> dict[str, str]:

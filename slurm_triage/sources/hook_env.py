@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from slurm_triage.case import EvidenceFile
-from slurm_triage.model import Cite, Event, HookEnv, Stamp, Unreadable
+from slurm_triage.model import Event, HookEnv, Stamp, Unreadable
 from slurm_triage.sources import Context
 from slurm_triage.sources._names import is_output_name
 
@@ -75,7 +75,7 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
     if cut is not None:
         yield Unreadable(context.cite(KIND, file, *cut), why="cut: the last variable may be the beginning of one")
     values: dict[str, str] = {}
-    cites: dict[str, Cite] = {}
+    places: dict[str, tuple[int, str]] = {}
     doubtful: dict[str, str] = {}
     for number, record in records:
         match = _VARIABLE.match(record)
@@ -84,40 +84,36 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
         key, value = match[1], match[2]
         if key not in values:  # in a real environment getenv(3) takes the first one as well
             values[key] = value
-            cites[key] = context.cite(KIND, file, number, record)
+            places[key] = (number, record)
         elif forgeable and values[key] != value:
             doubtful[key] = "set twice with different values: a value with a newline imitates it"
     hook = _hook(values, doubtful)
     if forgeable and hook == "epilog_slurmctld" and "SLURMD_NODENAME" in values:
         doubtful.setdefault("SLURMD_NODENAME", "not a variable of EpilogSlurmctld: a value with a newline imitates it")
-    first = cites.get(_CONTEXT) or cites.get("SLURM_JOB_ID") or next(iter(cites.values()), None)
+    first = places.get(_CONTEXT) or places.get("SLURM_JOB_ID") or next(iter(places.values()), None)
     if first is None:
         number, record = next(iter(records), None) or cut or (1, "")
         yield Unreadable(context.cite(KIND, file, number, record), why="no variable of Slurm in it")
         return
-    doubted = [(cites[key], f"{key}: {why}; it is not used") for key, why in sorted(doubtful.items())]
+    doubted = [(places[key], f"{key}: {why}; it is not used") for key, why in sorted(doubtful.items())]
     for key in doubtful:
-        del values[key], cites[key]
+        del values[key], places[key]
     node = values.get("SLURMD_NODENAME") or None
     stamps = {key: _epoch(values.get(key)) for key in ("SLURM_JOB_START_TIME", "SLURM_JOB_END_TIME")}
     job = values.get("SLURM_JOB_ID") or values.get("SLURM_JOBID")
     written = None if forgeable else _instant(values.get(_WRITTEN))
     yield HookEnv(
-        _at(first, node, written),
+        context.cite(KIND, file, *first, node=node, at=written),
         job=job,
         hook=hook,
         values=values,
-        cites={key: _at(cite, node, stamps.get(key)) for key, cite in cites.items()},
+        cites={key: context.cite(KIND, file, *place, node=node, at=stamps.get(key)) for key, place in places.items()},
         start=stamps["SLURM_JOB_START_TIME"],
         end=stamps["SLURM_JOB_END_TIME"],
         forgeable=forgeable,
     )
-    for cite, why in doubted:
-        yield Unreadable(_at(cite, node, None), job=job, why=why)
-
-
-def _at(cite: Cite, node: str | None, at: Stamp | None) -> Cite:
-    return Cite(cite.source, cite.file, cite.line, cite.text, node, at)
+    for place, why in doubted:
+        yield Unreadable(context.cite(KIND, file, *place, node=node), job=job, why=why)
 
 
 def _hook(values: dict[str, str], doubtful: dict[str, str]) -> str:

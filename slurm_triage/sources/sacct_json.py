@@ -12,7 +12,6 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from slurm_triage.case import LINE_LIMIT, EvidenceFile
@@ -51,7 +50,7 @@ def recognise(name: str, head: Sequence[str]) -> float:
 def _get(value: Any, *path: str) -> Any:
     """The member at `path`, None if anything on the way is missing or no object."""
     for key in path:
-        if not isinstance(value, Mapping):
+        if not isinstance(value, dict):
             return None
         value = value.get(key)
     return value
@@ -59,7 +58,7 @@ def _get(value: Any, *path: str) -> Any:
 
 def _number(value: Any) -> float | None:
     """A number of any shape: plain, numeric text, or `{"set", "infinite", "number"}` (inf); None when not set."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         if value.get("infinite") is True:
             return math.inf
         return _number(value.get("number")) if value.get("set") is True else None
@@ -259,12 +258,8 @@ def _step(step: Any, job: str | None, at: _Place, trust: bool, early: bool) -> S
 # --------------------------------------------------------------------------------------------------------------- file
 
 
+_STEP_KEY = re.compile(r'"id"\s*:\s*"')
 _JOB_KEY = re.compile(r'"job_id"\s*:\s*[1-9]')
-
-
-@lru_cache(maxsize=256)  # batch, extern, 0, 1: the same in all jobs but for their number
-def _step_key(name: str) -> re.Pattern[str]:
-    return re.compile(rf'"id"\s*:\s*"{re.escape(name)}"')
 
 
 class _Place:
@@ -288,6 +283,13 @@ class _Place:
         found = pattern.search(self.text, self.position, stop)
         if found:
             self.move(found.start())
+
+    def show_step(self, stop: int, name: str) -> None:
+        """The same for a step's id."""
+        for found in _STEP_KEY.finditer(self.text, self.position, stop):
+            if self.text.startswith(name + '"', found.end()) and found.end() + len(name) < stop:
+                self.move(found.start())
+                return
 
     def cite(self, at: Stamp | None) -> Cite:
         """The citation of that line."""
@@ -351,5 +353,5 @@ def _records(text: str, at: _Place, context: Context) -> Iterator[Event]:
         for step in steps if isinstance(steps, list) else ():
             name = _get(step, "step", "id")
             if isinstance(name, str):
-                at.show_key(position, _step_key(name))
+                at.show_step(position, name)
             yield _step(step, record.job, at, trust, early)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from slurm_triage.case import EvidenceFile
 from slurm_triage.model import Cite, Event, Stamp, Unreadable
@@ -25,13 +26,18 @@ _NAME = re.compile(r"[a-z0-9_]{2,40}")
 _START = re.compile(r"[0-9]{1,10}(?:[_+][0-9]{1,10}|_\[[0-9,:%.\-]{1,20000}\])?(?:\.[a-zA-Z0-9+]{1,20})?\|")
 
 
-def _header(line: str) -> list[_sacct.Column] | None:
+def _header(line: str) -> tuple[_sacct.Column, ...] | None:
     """The columns, None if the line is not a header: names that sacct has, among them the state or an id."""
     if "|" not in line or len(line) > 4000:
         return None
     small = line.lower()
     if "jobid" not in small and "state" not in small:
         return None
+    return _columns(line)
+
+
+@lru_cache(maxsize=16)  # one header heads thousands of tables
+def _columns(line: str) -> tuple[_sacct.Column, ...] | None:
     names = [name.strip() for name in line.split("|")]
     if names[-1] == "":  # sacct -p puts a separator at the end of each line
         names.pop()
@@ -42,8 +48,8 @@ def _header(line: str) -> list[_sacct.Column] | None:
         return None
     if known < 2 or known < 0.8 * len(names) or not all(_NAME.fullmatch(name) for name in names):
         return None
-    columns = [_sacct.column(name) for name in names]
-    return [*columns, _sacct.column("")] if line.rstrip().endswith("|") else columns
+    columns = tuple(_sacct.column(name) for name in names)
+    return (*columns, _sacct.column("")) if line.rstrip().endswith("|") else columns
 
 
 def recognise(name: str, head: Sequence[str]) -> float:
@@ -73,7 +79,7 @@ class _Reader:
         self.context = context
         self.early = _sacct.asked_early(file.name)
         self.minus_128 = _sacct.subtracts_128(context.manifest)
-        self.columns: list[_sacct.Column] = []
+        self.columns: tuple[_sacct.Column, ...] = ()
         self.header_line = ""
         self.lines: list[tuple[int, str]] = []
         self.fields = 0
@@ -83,7 +89,7 @@ class _Reader:
     def feed(self, number: int, line: str) -> Iterator[Event]:
         """One line; the events of a record come when the next one begins."""
         if not self.columns:
-            self.header_line, self.columns = line, _header(line) or []
+            self.header_line, self.columns = line, _header(line) or ()
             return
         full = not self.lines or self.fields >= len(self.columns)
         if full and "|" in line and (line == self.header_line or _header(line)):
