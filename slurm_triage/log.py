@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
 from collections.abc import Callable
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.:/+,@%=-]{1,200}")
@@ -19,6 +20,25 @@ def line(level: str, event: str, fields: dict[str, object]) -> str:
 def _word(value: object) -> str:
     text = f"{value:.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
     return text if _PLAIN.fullmatch(text) else json.dumps(text[:1000])
+
+
+class Sparing:
+    """Lets `most` lines of a kind through in `seconds`: what somebody else can cause must not fill the journal."""
+
+    def __init__(self, most: int = 20, seconds: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most, self._seconds, self._clock = most, seconds, clock
+        self._kinds: dict[str, tuple[float, int]] = {}
+
+    def __call__(self, kind: str) -> int | None:
+        """None if the line is to be left out; else how many of its kind were left out before it."""
+        now = self._clock()
+        since, count = self._kinds.get(kind, (now, 0))
+        left_out = 0
+        if now - since >= self._seconds:
+            left_out = max(0, count - self._most)
+            since, count = now, 0
+        self._kinds[kind] = (since, count + 1)
+        return left_out if count < self._most else None
 
 
 class Log:

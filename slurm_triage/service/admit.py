@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from slurm_triage.service.assemble import CONTROLLER, KINDS
+from slurm_triage.service import of_host
+from slurm_triage.service.assemble import CONTROLLER
 from slurm_triage.service.intake import Told
 from slurm_triage.service.peers import Peers
-from slurm_triage.service.texts import Asked
+from slurm_triage.service.texts import Asked, Outcome
 from slurm_triage.transport.message import Malformed, Message
 
 TAKEN, LATER = "taken", "later"
@@ -17,8 +18,9 @@ MOST_CASES = 200
 MOST_ASKED = 1000
 _JOB = re.compile(r"[0-9]{1,10}")
 _NODE = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,63}")
-_MANIFEST = ("boot_epoch", "page_size", "line_ranges", "env_format", "cluster")
 _DAY = 86400.0
+_LAST_ID = 2**32 - 1
+_MOST_REVISIONS = 2**31
 
 
 def cases_of(message: Message, now: float) -> list[Told | str]:
@@ -26,7 +28,7 @@ def cases_of(message: Message, now: float) -> list[Told | str]:
 
     `now` is the service's epoch; what the sender's clock differs from it is taken out of its times.
     """
-    heads, sent = message.head.get("cases"), _number(message.head.get("now"))
+    heads, sent = message.head.get("cases"), of_host.number(message.head.get("now"))
     if not isinstance(heads, list) or sent is None or not 0 < len(heads) <= MOST_CASES:
         raise Malformed("evidence without cases")
     offset = now - sent
@@ -40,7 +42,7 @@ def cases_of(message: Message, now: float) -> list[Told | str]:
 
 def _case(head: Mapping[str, Any], files: Mapping[str, bytes], offset: float, now: float) -> Told | str:
     job, node, role, uid = head.get("job"), head.get("node"), head.get("role"), head.get("uid")
-    ended, start = _number(head.get("ended")), head.get("start")
+    ended, start = of_host.number(head.get("ended")), head.get("start")
     if not isinstance(job, str) or not _JOB.fullmatch(job):
         return "no job id"
     if (
@@ -49,38 +51,40 @@ def _case(head: Mapping[str, Any], files: Mapping[str, bytes], offset: float, no
         or not (_NODE.fullmatch(node) or role == CONTROLLER)
     ):
         return "no name of a node"
-    if isinstance(uid, bool) or not isinstance(uid, int) or ended is None:
+    if isinstance(uid, bool) or not isinstance(uid, int) or not -1 <= uid <= _LAST_ID or ended is None:
         return "no uid, or no time"
-    if start is not None and (isinstance(start, bool) or not isinstance(start, int)):
+    if start is not None and not _is_start(start):
         return "a start that is no time"
     manifest, unseen = head.get("manifest"), head.get("not_seen")
     if not isinstance(manifest, dict) or not isinstance(unseen, list):
         return "no manifest"
+    host = node if role == "node" else ""
+    taken = of_host.files(host, files)
     return Told(
         job=job,
         start=start,
-        node=node if role == "node" else "",
+        node=host,
         role=role,
         uid=uid,
         array=_array(head.get("array")),
         ended=min(ended + offset, now),
         offset=offset,
         received=now,
-        manifest={key: manifest[key] for key in _MANIFEST if key in manifest},
-        not_seen=tuple(text[:500] for text in unseen[:50] if isinstance(text, str)),
+        manifest=of_host.manifest(host, manifest, taken),
+        not_seen=tuple(_text(text, 500) for text in unseen[:50] if isinstance(text, str)),
         # An agent that is newer than the service may send more; accounting is none of its business.
-        files={name: data for name, data in files.items() if name.startswith(tuple(KINDS))},
+        files=taken,
     )
+
+
+def _is_start(value: object) -> bool:
+    return type(value) is int and 0 <= value <= of_host.LATEST
 
 
 def _array(value: object) -> tuple[str, str] | None:
     if isinstance(value, list) and len(value) == 2 and all(isinstance(v, str) and _JOB.fullmatch(v) for v in value):
         return value[0], value[1]
     return None
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def asked_of(message: Message, now: float) -> list[Asked]:
@@ -90,20 +94,46 @@ def asked_of(message: Message, now: float) -> list[Asked]:
         raise Malformed("a question without targets")
     found = []
     for one in listed:
-        try:
-            job, node, start, ended = one["job"], one["node"], one["start"], one["ended"]
-            good = _JOB.fullmatch(job) and (node == "" or _NODE.fullmatch(node))
-            if not good or isinstance(ended, bool) or not isinstance(ended, (int, float)):
-                raise Malformed("a target that is none")
-            if start is not None and (isinstance(start, bool) or not isinstance(start, int)):
-                raise Malformed("a target that is none")
-            found.append(
-                Asked(job, None if start is None else float(start), min(float(ended), now + _DAY), node,
-                      one["batch_host"] is True, int(one["revision"]))
-            )  # fmt: skip
-        except (KeyError, TypeError, ValueError) as error:
-            raise Malformed("a target that is none") from error
+        target = _asked(one, now) if isinstance(one, dict) else None
+        if target is None:
+            raise Malformed("a target that is none")
+        found.append(target)
     return found
+
+
+def _asked(one: Mapping[str, Any], now: float) -> Asked | None:
+    """One target; None for what is none. `now` is the service's epoch."""
+    job, node, start, revision = one.get("job"), one.get("node"), one.get("start"), one.get("revision")
+    ended = of_host.number(one.get("ended"))
+    if not isinstance(job, str) or not _JOB.fullmatch(job) or ended is None:
+        return None
+    if (
+        not isinstance(node, str)
+        or (node and not _NODE.fullmatch(node))
+        or (start is not None and not _is_start(start))
+    ):
+        return None
+    if type(revision) is not int or not 0 <= revision < _MOST_REVISIONS:
+        return None
+    began = None if start is None else float(start)
+    return Asked(job, began, min(ended, now + _DAY), node, one.get("batch_host") is True, revision)
+
+
+def outcomes_of(message: Message, now: float) -> list[Outcome]:
+    """What nodes say that came of texts, as far as it can be understood."""
+    listed = message.head.get("done")
+    found = []
+    for one in listed[:MOST_ASKED] if isinstance(listed, list) else ():
+        target = _asked(one, now) if isinstance(one, dict) else None
+        if target is not None:
+            path, why = _text(one.get("path"), 1000), _text(one.get("why"), 300)
+            found.append(Outcome(target, one.get("written") is True, one.get("last") is True, path, why))
+    return found
+
+
+def _text(value: object, most: int) -> str:
+    """A text that any file can hold."""
+    return value[:most].encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 
 def check(node: str, role: str, uid: int, address: str, peers: Peers | None, slurm_uid: int) -> str:

@@ -6,31 +6,37 @@ It has a thread of its own, so that rounds and nodes do not wait for each other.
 from __future__ import annotations
 
 import asyncio
+import resource
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-from slurm_triage.log import Log
-from slurm_triage.service.admit import LATER, TAKEN, Check, asked_of, cases_of
+from slurm_triage.log import Log, Sparing
+from slurm_triage.service.admit import LATER, TAKEN, Check, asked_of, cases_of, outcomes_of
 from slurm_triage.service.assemble import CONTROLLER
+from slurm_triage.service.gate import MOST_CONNECTIONS, Full, Gate
 from slurm_triage.service.intake import Intake, IntakeError, Told
-from slurm_triage.service.texts import Asked, Texts, TextsError
+from slurm_triage.service.of_host import number
+from slurm_triage.service.texts import Asked, Outcome, Texts, TextsError
 from slurm_triage.transport import auth, message, wire
 from slurm_triage.transport.auth import Auth, AuthError, Sender
 from slurm_triage.transport.message import Malformed, Message
 
-MOST_CONNECTIONS = 4000
-MOST_IN_FLIGHT = 256 * 1024 * 1024
-"""Bytes of messages that are read and not answered yet."""
 SLOW = 30.0
 """Seconds for a message to come in whole, or an answer to go out."""
+FIRST = 10.0
+"""Seconds for its first line."""
+PIECE = 256 * 1024
+"""Bytes of a message that are read at once."""
 LONGEST_WAIT = 60.0
 """Seconds of a long poll."""
 BACKLOG = 4096
+OTHER_FILES = 200
+"""Open files beside those of connections."""
 
 
 class ListenError(Exception):
@@ -38,7 +44,10 @@ class ListenError(Exception):
 
 
 class Listener:
-    """Serves in a thread from `start` to `stop`. `heard` is called, in that thread, when evidence came in."""
+    """Serves in a thread from `start` to `stop`. `heard` is called, in that thread, when evidence came in.
+
+    Messages are looked into only if their sender's uid is `welcome`: anybody can send something that is signed.
+    """
 
     def __init__(
         self,
@@ -50,8 +59,11 @@ class Listener:
         log: Log,
         heard: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.time,
+        gate: Gate | None = None,
+        welcome: Callable[[int], bool] = lambda uid: True,
     ) -> None:
         self.address, self.log, self.clock = address, log, clock
+        self._gate, self._welcome, self._sparing = gate or Gate(), welcome, Sparing()
         self._auth, self._intake, self._texts, self._check, self._heard = way, intake, texts, check, heard
         self.counts: Counter[str] = Counter()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -60,13 +72,12 @@ class Listener:
         self._writer = ThreadPoolExecutor(1, "intake")
         self._queue: list[tuple[list[Told], asyncio.Future[str]]] = []
         self._waiters: dict[str, set[asyncio.Event]] = {}
-        self._connections = 0
-        self._in_flight = 0
 
     # -------------------------------------------------------------------------------------------- life
 
     def start(self) -> None:
         """Opens the port and serves. Raises `ListenError`."""
+        _allow_files()
         opened: list[BaseException | None] = []
         ready = threading.Event()
         self._thread = threading.Thread(target=self._serve, args=(opened, ready), name="listener", daemon=True)
@@ -118,48 +129,49 @@ class Listener:
     # -------------------------------------------------------------------------------------------- one connection
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._connections += 1
+        address = str((writer.get_extra_info("peername") or ("?",))[0])
         try:
-            if self._connections <= MOST_CONNECTIONS:
-                await self._talk(reader, writer)
-            else:
-                self.counts["turned-away"] += 1
+            with self._gate.connection(address) as held:
+                await self._talk(reader, writer, address, held.add)
+        except Full:
+            self.counts["turned-away"] += 1
+            self._complain("turned-away", sender=address, why="too many connections, or too much at once")
         except (Malformed, AuthError) as error:
             self.counts["not-understood"] += 1
-            peer = (writer.get_extra_info("peername") or ("?",))[0]
-            self.log.error("not-understood", sender=peer, why=str(error))
+            self._complain("not-understood", sender=address, why=str(error))
         except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             self.counts["cut"] += 1
+        except asyncio.CancelledError:  # the port is being closed; asyncio would print it
+            return
         except Exception as error:  # one sender must not end the service
             self.counts["failed"] += 1
-            self.log.error("listener", why=f"{type(error).__name__}: {error}")
+            self._complain("listener", why=f"{type(error).__name__}: {error}")
         finally:
-            self._connections -= 1
             with suppress(Exception):
                 writer.close()
 
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        line = await asyncio.wait_for(reader.readuntil(b"\n"), SLOW)
-        first, second = wire.sizes(line)
-        if self._in_flight + second > MOST_IN_FLIGHT:
-            self.counts["turned-away"] += 1
-            return
-        self._in_flight += second
-        try:
-            credential = await asyncio.wait_for(reader.readexactly(first), SLOW)
-            body = await asyncio.wait_for(reader.readexactly(second), SLOW)
-            about = auth.digest(wire.QUESTION, body)
-            sender, question = await self._aside(self._open, credential, body, about)
-            address = str((writer.get_extra_info("peername") or ("",))[0])
-            answer = await self._answer(question, sender, address)
-            packed, signed = await self._aside(self._sign, answer, about)
-            writer.write(wire.line(signed, packed) + signed + packed)
-            await asyncio.wait_for(writer.drain(), SLOW)
-        finally:
-            self._in_flight -= second
+    def _complain(self, event: str, **fields: object) -> None:
+        """Logs what a sender did, but not all of what it does over and over."""
+        left_out = self._sparing(event)
+        if left_out is not None:
+            self.log.error(event, **fields, left_out=left_out or None)
+
+    async def _talk(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str, count: Callable[[int], None]
+    ) -> None:
+        first, second = wire.sizes(await asyncio.wait_for(reader.readuntil(b"\n"), FIRST))
+        credential, body = await asyncio.wait_for(_whole(reader, first, second, count), SLOW)
+        about = auth.digest(wire.QUESTION, body)
+        sender, question = await self._aside(self._open, credential, body, about)
+        answer = await self._answer(question, sender, address)
+        packed, signed = await self._aside(self._sign, answer, about)
+        writer.write(wire.line(signed, packed) + signed + packed)
+        await asyncio.wait_for(writer.drain(), SLOW)
 
     def _open(self, credential: bytes, body: bytes, about: bytes) -> tuple[Sender, Message]:
         sender = self._auth.check(credential, about)
+        if not self._welcome(sender.uid):
+            raise AuthError(f"uid {sender.uid} is not root")
         return sender, message.unpack(body)
 
     def _sign(self, answer: Message, about: bytes) -> tuple[bytes, bytes]:
@@ -200,7 +212,7 @@ class Listener:
         for state in states:
             if state.startswith("refused"):
                 self.counts["refused"] += 1
-                self.log.error("refused", sender=address, why=state)
+                self._complain("refused", sender=address, why=state)
         return Message("evidence", {"cases": states})
 
     async def _checked(self, who: Sequence[tuple[str, str, str]], sender: Sender, address: str) -> list[str]:
@@ -244,16 +256,15 @@ class Listener:
 
     async def _asked(self, question: Message, sender: Sender, address: str) -> Message:
         asked = asked_of(question, self.clock())
-        news = question.head.get("done")
+        news = outcomes_of(question, self.clock())
         hosts = [(one.node, "node" if one.node else CONTROLLER, "") for one in asked]
         states = await self._checked(hosts, sender, address)
         if any(state == LATER for state in states):
             return Message("later", {"why": "slurmctld does not say which node is where"})
-        if isinstance(news, list) and news:
-            await self._done(news[:1000], sender, address)
+        if news:
+            await self._done(news, sender, address)
         allowed = [(i, one) for i, (one, state) in enumerate(zip(asked, states, strict=True)) if state == TAKEN]
-        wait = question.head.get("wait")
-        seconds = min(float(wait), LONGEST_WAIT) if isinstance(wait, (int, float)) else 0.0
+        seconds = min(number(question.head.get("wait")) or 0.0, LONGEST_WAIT)
         said = await self._wait_for([one for _, one in allowed], seconds)
         for item in said:
             item["index"] = allowed[item["index"]][0]
@@ -281,14 +292,38 @@ class Listener:
                 if not self._waiters[job]:
                     del self._waiters[job]
 
-    async def _done(self, news: Sequence[Any], sender: Sender, address: str) -> None:
-        listed = [one for one in news if isinstance(one, Mapping) and isinstance(one.get("node"), str)]
-        hosts = [(str(one["node"]), "node" if one["node"] else CONTROLLER, "") for one in listed]
+    async def _done(self, news: Sequence[Outcome], sender: Sender, address: str) -> None:
+        hosts = [(one.asked.node, "node" if one.asked.node else CONTROLLER, "") for one in news]
         states = await self._checked(hosts, sender, address)
-        believed = [one for one, state in zip(listed, states, strict=True) if state == TAKEN]
+        believed = [one for one, state in zip(news, states, strict=True) if state == TAKEN]
         for job, written, what in await self._aside(self._texts.done, believed):
             self.counts["written" if written else "not-written"] += 1
             if written:
                 self.log.info("written", job=job, path=what)
             else:
                 self.log.error("not-written", job=job, why=what)
+
+
+async def _whole(
+    reader: asyncio.StreamReader, first: int, second: int, count: Callable[[int], None]
+) -> tuple[bytes, bytes]:
+    """The credential and the body. Only what has come is counted: announcing much costs nothing."""
+    credential = await reader.readexactly(first)
+    pieces, left = [], second
+    while left:
+        piece = await reader.readexactly(min(left, PIECE))
+        count(len(piece))
+        pieces.append(piece)
+        left -= len(piece)
+    return credential, b"".join(pieces)
+
+
+def _allow_files() -> None:
+    """Each connection is an open file, and the usual limit is 1,024: beyond it the whole service could open none."""
+    most, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_CONNECTIONS + OTHER_FILES
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if most != resource.RLIM_INFINITY and most < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

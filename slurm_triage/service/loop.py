@@ -14,6 +14,7 @@ from slurm_triage.service import admit
 from slurm_triage.service import ledger as books
 from slurm_triage.service.ask import Asker
 from slurm_triage.service.config import Settings, address
+from slurm_triage.service.gate import SHARE, Gate
 from slurm_triage.service.intake import Intake, IntakeError
 from slurm_triage.service.listener import Listener, ListenError
 from slurm_triage.service.metrics import metrics
@@ -221,15 +222,18 @@ class Service:
         settings = self.settings
         try:
             intake, texts = Intake(settings.state), Texts(settings.state)
+            slurm = self._slurm_uid()
             self.listener = Listener(
                 address(settings.listen),
                 auth_of(settings.auth, str(settings.key)),
                 intake,
                 texts,
-                self._check(),
+                self._check(slurm),
                 self.log,
                 self._heard.set,
                 self.clock,
+                Gate(SHARE if settings.check_addresses else 1),
+                lambda uid: uid in (0, slurm),
             )
             self.listener.start()
         except (IntakeError, TextsError, ListenError, AuthError) as error:
@@ -238,12 +242,14 @@ class Service:
         self.sweeper = Sweeper(Means(settings, self.asker, self.pool, self.log, intake, publisher))
         self.log.info("listening", address=f"{self.listener.address[0]}:{self.listener.address[1]}")
 
-    def _check(self) -> admit.Check:
-        peers = Peers(self.asker.nodes, self.asker.config)
+    def _slurm_uid(self) -> int:
         try:
-            slurm = pwd.getpwnam(self.settings.slurm_user).pw_uid
+            return pwd.getpwnam(self.settings.slurm_user).pw_uid
         except KeyError:
-            slurm = -1
             self.log.error("no-user", why=f"there is no user {self.settings.slurm_user} here (setting slurm_user)")
+            return -1
+
+    def _check(self, slurm: int) -> admit.Check:
+        peers = Peers(self.asker.nodes, self.asker.config)
         believing = not self.settings.check_addresses
         return lambda node, role, uid, at: admit.check(node, role, uid, at, None if believing else peers, slurm)

@@ -26,6 +26,8 @@ AGAIN_AFTER = 60.0
 """Seconds for which a text that was handed out is taken to be on its way."""
 KEPT_AFTER = 3600.0
 """Seconds after which a text that nobody has written is taken to stay where it is."""
+ANSWER_SIZE = 4 * 1024 * 1024
+"""Characters of texts from which on no further one is put into an answer."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS text (
     job TEXT NOT NULL,
@@ -84,6 +86,17 @@ class Asked:
     node: str
     batch_host: bool
     revision: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a node says that came of a text: `asked.revision` is that of the text, `last` that it is not tried again."""
+
+    asked: Asked
+    written: bool
+    last: bool
+    path: str
+    why: str
 
 
 class Texts:
@@ -189,11 +202,15 @@ class Texts:
         Of a target of which nothing can be said yet there is no item.
         """
         said = []
+        room = ANSWER_SIZE
         with self._change() as db:
             for index, one in enumerate(asked):
                 item = self._item(db, one, now)
                 if item is not None:
                     said.append({"index": index, **item})
+                    room -= len(item.get("section", {}).get("text", ""))
+                if room <= 0:  # the next question gets the others
+                    break
         return said
 
     def _item(self, db: sqlite3.Connection, asked: Asked, now: float) -> dict[str, Any] | None:
@@ -232,22 +249,13 @@ class Texts:
         section = json.loads(row["section"])
         return {"state": "text", "revision": row["revision"], "name": row["name"], "section": section}
 
-    def done(self, news: Iterable[Mapping[str, Any]]) -> list[tuple[str, bool, str]]:
+    def done(self, news: Iterable[Outcome]) -> list[tuple[str, bool, str]]:
         """What nodes say that came of texts; returns (job, written, path or reason) of those that were known."""
         told = []
         with self._change() as db:
             for one in news:
-                try:
-                    asked = Asked(
-                        str(one["job"]), one["start"], float(one["ended"]), str(one["node"]), False,
-                        int(one["revision"]),
-                    )  # fmt: skip
-                    written, path, why = bool(one["written"]), str(one["path"])[:1000], str(one["why"])[:300]
-                    last = bool(one["last"])
-                except (KeyError, TypeError, ValueError):
-                    continue
-                row = _row_of(db, asked)
-                if row is None or not _may(row["nodes"], asked.node):
+                row = _row_of(db, one.asked)
+                if row is None or not _may(row["nodes"], one.asked.node):
                     continue
                 if row["state"] == NONE and row["array"]:
                     row = db.execute(
@@ -255,12 +263,14 @@ class Texts:
                     ).fetchone()
                     if row is None:
                         continue
-                if written or last:
+                if one.written or one.last:
+                    # A revision that nobody was given is none that was written: the next one has to be handed out.
+                    revision = min(one.asked.revision, row["revision"]) if one.written else 0
                     db.execute(
                         "UPDATE text SET done = max(done, ?), path = ?, outcome = ? WHERE job = ? AND start = ?",
-                        (asked.revision if written else 0, path, why, row["job"], row["start"]),
+                        (revision, one.path, one.why, row["job"], row["start"]),
                     )
-                told.append((asked.job, written, path if written else why))
+                told.append((one.asked.job, one.written, one.path if one.written else one.why))
         return told
 
     def forget(self, before: float) -> None:

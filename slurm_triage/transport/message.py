@@ -13,6 +13,8 @@ MOST_PACKED = 16 * 1024 * 1024
 """Bytes of a message as it travels."""
 MOST = 64 * 1024 * 1024
 """Bytes of a message unpacked: a few bytes may expand to a thousand times as many."""
+MOST_HEAD = 16 * 1024 * 1024
+"""Bytes of the header: parsed it takes up to thirty times as much."""
 MOST_FILES = 5000
 NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._+@-]{0,199}(?:/[0-9A-Za-z][0-9A-Za-z._+@-]{0,199})?")
 """What a file may be called: at most one folder, and nothing that leads elsewhere."""
@@ -38,9 +40,9 @@ def pack(message: Message) -> bytes:
             raise Malformed(f"a file cannot be called {name[:80]!r}")
     listed = [[name, len(data)] for name, data in message.files.items()]
     head = json.dumps({"kind": message.kind, "head": message.head, "files": listed}, separators=(",", ":"))
-    body = b"\n".join([head.encode("utf-8", "surrogateescape"), b"".join(message.files.values())])
+    body = b"\n".join([head.encode("ascii"), b"".join(message.files.values())])
     packed = zlib.compress(body, 1)
-    if len(body) > MOST or len(packed) > MOST_PACKED or len(listed) > MOST_FILES:
+    if len(body) > MOST or len(head) > MOST_HEAD or len(packed) > MOST_PACKED or len(listed) > MOST_FILES:
         raise Malformed(f"{len(body)} bytes in {len(listed)} files are too much for one message")
     return packed
 
@@ -49,10 +51,12 @@ def unpack(data: bytes) -> Message:
     """The message in these bytes, which come from somewhere else. Raises `Malformed`."""
     body = _expand(data)
     line, _, rest = body.partition(b"\n")
+    if len(line) > MOST_HEAD:
+        raise Malformed(f"a header of {len(line)} bytes is too large")
     try:
         table = json.loads(line)
         kind, head, listed = table["kind"], table["head"], table["files"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, MemoryError) as error:
         raise Malformed("no header") from error
     if not isinstance(kind, str) or not isinstance(head, dict) or not isinstance(listed, list):
         raise Malformed("no header")

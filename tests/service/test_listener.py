@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from slurm_triage.log import Log
+from slurm_triage.log import Log, Sparing
 from slurm_triage.service import admit
+from slurm_triage.service.gate import Full, Gate
 from slurm_triage.service.intake import Intake, IntakeError, Told
 from slurm_triage.service.listener import Listener, ListenError
 from slurm_triage.service.peers import Peers
-from slurm_triage.service.texts import NONE, Text, Texts
+from slurm_triage.service.texts import NONE, Asked, Outcome, Text, Texts
 from slurm_triage.transport import auth, message, wire
 from slurm_triage.transport.client import Abandoned, Client, Refused, Unreachable
 from slurm_triage.transport.key import Key
@@ -90,6 +91,18 @@ def asking(*targets: dict[str, object], wait: float = 0.0, done: object = None) 
     return Message("texts", {"asked": list(targets), "wait": wait, "done": done or []})
 
 
+def outcomes(one: dict[str, object], **more: object) -> list[Outcome]:
+    said = {**one, "revision": 1, "written": True, "last": True, "path": "/x", "why": "", **more}
+    return admit.outcomes_of(asking(done=[said]), 1000.0)
+
+
+def raw(question: Message, key: bytes = KEY) -> bytes:
+    """A question as it travels."""
+    body = message.pack(question)
+    credential = Key(key).sign(auth.digest(wire.QUESTION, body))
+    return wire.line(credential, body) + credential + body
+
+
 def say(site: Site, **more: object) -> None:
     text = Text(job="1001", start=100.0, nodes="c[1-2]", verdict="a", name="1001.diagnosis.txt", section=SECTION)
     site.texts.publish([replace(text, **more)], time.time())  # type: ignore[arg-type]
@@ -123,6 +136,12 @@ def test_a_node_does_not_tell_what_accounting_says(site: Site) -> None:
         ({"job": 7}, "no job id"),
         ({"uid": "0"}, "no uid"),
         ({"start": "yesterday"}, "no time"),
+        ({"start": 10**400}, "no time"),
+        ({"start": -5}, "no time"),
+        ({"ended": float("nan")}, "no time"),
+        ({"ended": 10**400}, "no time"),
+        ({"uid": -2}, "no uid"),
+        ({"uid": 2**64}, "no uid"),
         ({"role": "king"}, "no name of a node"),
         ({"manifest": []}, "no manifest"),
     ],
@@ -166,7 +185,17 @@ def test_a_full_disk_takes_nothing_and_says_later(site: Site, monkeypatch: pytes
 
 @pytest.mark.parametrize(
     "question",
-    [Message("gossip"), Message("evidence", {"cases": [], "now": 0}), Message("evidence"), asking({"job": 1})],
+    [
+        asking(target(ended=float("inf"))),
+        asking(target(start=10**400)),
+        asking(target(revision=float("nan"))),
+        asking(target(revision=10**400)),
+        Message("evidence", {"cases": [case()], "now": float("nan")}),
+        Message("gossip"),
+        Message("evidence", {"cases": [], "now": 0}),
+        Message("evidence"),
+        asking({"job": 1}),
+    ],
 )
 def test_what_is_no_question_is_refused_for_good(site: Site, question: Message) -> None:
     with pytest.raises(Refused):
@@ -279,7 +308,7 @@ def test_another_node_writes_it_only_if_the_batch_host_does_not(tmp_path: Path) 
     (item,) = texts.answer(other, 1130.0)
     assert item["state"] == "text"
     assert texts.answer(other, 1150.0) == []  # it is on its way
-    texts.done([{**target(node="c2"), "revision": 1, "written": True, "last": True, "path": "/x", "why": ""}])
+    texts.done(outcomes(target(node="c2")))
     assert texts.answer(other, 1300.0) == [{"index": 0, "state": "forget"}]
     assert texts.counts(2000.0) == {"written": 1, "waiting": 0, "kept": 0, "failed": 0, "none": 0}
 
@@ -329,7 +358,7 @@ def test_one_text_for_an_array_goes_to_one_of_its_tasks(tmp_path: Path) -> None:
     asked = admit.asked_of(asking(*(target(str(n)) for n in range(10, 13))), 1000.0)
     items = texts.answer(asked, 1001.0)
     assert [item["state"] for item in items] == ["text", "none", "none"] and items[0]["name"] == "7.diagnosis.txt"
-    texts.done([{**target("10"), "revision": 1, "written": True, "last": True, "path": "/x", "why": ""}])
+    texts.done(outcomes(target("10")))
     assert [item["state"] for item in texts.answer(asked, 2000.0)] == ["none"] * 3
     texts.publish([replace(group, verdict="4 tasks")], 2000.0)
     assert [item["state"] for item in texts.answer(asked, 2001.0)] == ["text", "none", "none"]
@@ -350,3 +379,148 @@ def test_told_has_what_was_said() -> None:
         and one.array == ("1000", "4")
         and one.not_seen == ("gpu: none",)
     )
+
+
+# ------------------------------------------------------------------------------------------------ hostile hosts
+
+
+def test_a_host_tells_of_itself_only() -> None:
+    """Root of c1 says nothing of c2, and the controller's host nothing of any node's kernel."""
+    files = {
+        "kmsg.c1.txt": b"a", "kmsg.c2.txt": b"lie", "kmsg.c10.txt": b"lie", "slurmd.c1.log": b"b", "node.c1.json": b"c",
+        "env.epilog_slurmctld.txt": b"lie", "env.spank.c1.txt": b"d", "env.spank.c1.b.txt": b"e", "job.out": b"f",
+        "job.attempt2.out": b"lie", "tasks.host7.txt": b"g", "tasks.host7.b.txt": b"h", "tasks.txt": b"i", "kmsg.txt": b"j",
+        "kmsg.c1.txt.b": b"lie", "sacct.psv": b"lie",
+    }  # fmt: skip
+    boots = {"c1": 5.0, "c2": 6.0}
+    cases = [case(manifest={"boot_epoch": boots}), case(role="controller", manifest={"boot_epoch": boots})]
+    sent = {f"{index}/{name}": data for index in range(2) for name, data in files.items()}
+    node, controller = admit.cases_of(evidence(*cases, files=sent), time.time())
+    assert isinstance(node, Told) and isinstance(controller, Told)
+    assert node.manifest == {"boot_epoch": {"c1": 5.0}} and controller.manifest == {}
+    assert b"lie" not in node.files.values() and sorted(node.files.values()) == [bytes([c]) for c in b"abcdefghij"]
+    assert {name for name in node.files if name.startswith("tasks")} == {
+        "tasks.c1.txt",
+        "tasks.c1.b.txt",
+        "tasks.c1.bb.txt",
+    }
+    assert set(controller.files) == {"env.epilog_slurmctld.txt"}
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        {"boot_epoch": {"c1": float("nan")}},
+        {"boot_epoch": {"c1": 10**400}},
+        {"boot_epoch": {"c1": True}},
+        {"boot_epoch": 5.0},
+        {"page_size": 0},
+        {"page_size": 2**70},
+        {"page_size": True},
+        {"line_ranges": {"job.out": "x"}},
+        {"line_ranges": {"job.out": [[1, 10**400]]}},
+        {"line_ranges": {"job.err": [[1, 2]]}},
+        {"line_ranges": [1]},
+        {"env_format": ["nul"]},
+        {"cluster": "a b"},
+        {"cluster": "\ud800"},
+        {"utc_offset": "+09:00"},
+    ],
+)
+def test_values_that_are_none_are_left_out(manifest: dict[str, object]) -> None:
+    (one,) = admit.cases_of(evidence(case(manifest=manifest), files={"0/job.out": b"x\n"}), time.time())
+    assert isinstance(one, Told)
+    assert one.manifest in ({}, {"line_ranges": {}})
+
+
+def test_a_wait_that_is_no_number_is_none(site: Site) -> None:
+    """NaN would end no wait and would mix up the order of all timers."""
+    for wait in (float("nan"), float("inf"), -5.0, 10**400, "x", True):
+        began = time.monotonic()
+        with socket.create_connection(site.listener.address, 10) as stream:
+            stream.sendall(raw(asking(target(), wait=wait)))  # type: ignore[arg-type]
+            assert stream.recv(100)
+        assert time.monotonic() - began < 5
+
+
+def test_ordinary_users_are_not_listened_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they send is not even unpacked: a few bytes can be made to fill the memory."""
+    monkeypatch.setattr(message, "unpack", lambda data: pytest.fail("it was unpacked"))
+    lines: list[str] = []
+    listener = Listener(
+        ("127.0.0.1", 0), Key(KEY), Intake(tmp_path), Texts(tmp_path), lambda *_: admit.TAKEN, Log(lines.append),
+        welcome=lambda uid: uid == ME + 1,
+    )  # fmt: skip
+    listener.start()
+    try:
+        with socket.create_connection(listener.address, 10) as stream:
+            stream.sendall(raw(evidence(case())))
+            assert stream.recv(100) == b""
+        assert f"uid {ME} is not root" in lines[0]
+    finally:
+        listener.stop()
+
+
+def test_announcing_much_shuts_nobody_out(site: Site) -> None:
+    idle = [socket.create_connection(site.listener.address, 10) for _ in range(20)]
+    try:
+        for stream in idle:
+            stream.sendall(b"SLTR1 100 16777216\n" + b"x" * 100)
+        assert site.client().ask(evidence(case())).head["cases"] == ["taken"]
+    finally:
+        for stream in idle:
+            stream.close()
+
+
+def test_one_address_takes_its_share_and_no_more() -> None:
+    gate = Gate(4, most_connections=8, most_bytes=800)
+    with gate.connection("a") as first, gate.connection("a"):
+        with pytest.raises(Full), gate.connection("a"):
+            pass
+        with gate.connection("b") as other:
+            first.add(200)
+            with pytest.raises(Full):
+                first.add(1)
+            other.add(200)
+    with gate.connection("a") as again, gate.connection("a"):
+        again.add(200)
+    assert not gate._of["bytes"] and not gate._of["connections"] and not any(gate._now.values())
+
+
+def test_noise_does_not_fill_the_journal(site: Site) -> None:
+    for _ in range(60):
+        with socket.create_connection(site.listener.address, 10) as stream:
+            stream.sendall(b"noise\n")
+            assert stream.recv(10) == b""
+    assert 10 <= len(site.lines) <= 25
+
+
+def test_what_was_left_out_is_said_later() -> None:
+    now = [0.0]
+    sparing = Sparing(2, 60.0, lambda: now[0])
+    assert [sparing("x") for _ in range(5)] == [0, 0, None, None, None] and sparing("y") == 0
+    now[0] = 61.0
+    assert [sparing("x") for _ in range(3)] == [3, 0, None]
+
+
+def test_a_text_that_nobody_was_given_was_not_written(tmp_path: Path) -> None:
+    texts = Texts(tmp_path)
+    text = Text("1001", 100.0, "c[1-2]", "a", "1001.diagnosis.txt", SECTION)
+    texts.publish([text], 1.0)
+    texts.done(outcomes(target(), revision=2**30))
+    texts.publish([replace(text, verdict="b")], 2.0)
+    assert texts.counts(3.0)["written"] == 0
+    assert outcomes(target(), revision=10**400) == [] == outcomes(target(start="x"))
+    assert outcomes(target(), path="/\ud800", why=7) == [
+        Outcome(Asked("1001", 100.0, 200.0, "c1", True, 1), True, True, "/?", "")
+    ]
+
+
+def test_more_texts_than_fit_into_an_answer_are_handed_out_one_after_the_other(tmp_path: Path) -> None:
+    texts = Texts(tmp_path)
+    long = {**SECTION, "text": "x" * 1_500_000}
+    texts.publish([Text(str(n), 100.0, "c1", "a", f"{n}.diagnosis.txt", long) for n in range(20)], 1.0)
+    asked = admit.asked_of(asking(*(target(str(n)) for n in range(20))), 1.0)
+    said = texts.answer(asked, 2.0)
+    assert [item["index"] for item in said] == [0, 1, 2]
+    assert message.pack(Message("texts", {"texts": said}))

@@ -111,3 +111,12 @@ def test_places_of_services() -> None:
             continue
         with pytest.raises(ValueError, match="HOST"):
             place(wrong)
+
+
+def test_a_header_that_would_fill_the_memory_is_not_parsed() -> None:
+    bomb = zlib.compress(b'{"kind":"x","files":[],"head":{"a":[' + b"{}," * (message.MOST_HEAD // 3) + b"0]}}\n")
+    assert len(bomb) < 100_000
+    with pytest.raises(Malformed, match="header of"):
+        unpack(bomb)
+    with pytest.raises(Malformed, match="too much"):
+        pack(Message("x", {"a": "x" * message.MOST_HEAD}))
