@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from slurm_triage import case, cli
+from slurm_triage import case, cli, sections
 from slurm_triage.engine import diagnose
 from slurm_triage.history import cli as history_cli
 from slurm_triage.model import Condition, Fact, Role, Strength
+from slurm_triage.node import agent, as_user, deliver, drawer, evidence
+from slurm_triage.node import config as agent_config
+from slurm_triage.node.target import MOST_TRIES
 from slurm_triage.report.text import render
 from slurm_triage.rules import strength_of
+from slurm_triage.service import config as service_config
+from slurm_triage.service import gate, intake, listener, texts
+from slurm_triage.service.assemble import KINDS
 from slurm_triage.sources import all_sources
 from slurm_triage.sources._catalog import folders
+from slurm_triage.spool._limits import Limits as SpoolLimits
+from slurm_triage.transport import message, wire
 from tests.corpus.load import cases
 from tools import docs
+from tools.agent_zipapp import ALLOWED
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -119,6 +132,154 @@ def test_every_catalog_folder_is_documented() -> None:
     text = page("howto/add-a-signature.md").split("## The file", 1)[0]
     documented = set(re.findall(r"^\| `([a-z]+)` \|", text, re.MULTILINE))
     assert set(folders()) <= documented
+
+
+# ------------------------------------------------------------------------------------------------ settings
+
+
+def settings_table(module: ModuleType) -> str:
+    """The table of all settings: the fields of `module.Settings` with their docstrings."""
+    tree = ast.parse(inspect.getsource(module.Settings)).body[0]
+    assert isinstance(tree, ast.ClassDef)
+    rows = ["| key | default | values | meaning |", "| --- | --- | --- | --- |"]
+    for field, text in zip(tree.body, tree.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            assert isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant), f"{field.target.id} has no text"
+            key, meaning = field.target.id, " ".join(str(text.value.value).split())
+            default = getattr(module.Settings, key)
+            rows.append(f"| `{key}` | {_shown(default)} | {_values(module, key, default)} | {meaning} |")
+    return "\n".join(rows)
+
+
+def _shown(default: object) -> str:
+    """A default as it would stand in the file."""
+    if isinstance(default, tuple):
+        default = list(default)
+    elif isinstance(default, Path):
+        default = str(default)
+    elif isinstance(default, float) and default == int(default):
+        default = int(default)
+    return f"`{json.dumps(default)}`"
+
+
+def _values(module: ModuleType, key: str, default: object) -> str:
+    if key in module.RANGES:
+        low, high = module.RANGES[key]
+        return f"{low:,.0f} to {high:,.0f}"
+    if isinstance(default, bool):
+        return "`true`, `false`"
+    if key == "auth":
+        return ", ".join(f"`{json.dumps(kind)}`" for kind in module.KINDS)
+    if isinstance(default, tuple):
+        return "list of strings"
+    return "path" if isinstance(default, Path) or str(default).startswith("/") else "string"
+
+
+@pytest.mark.parametrize(
+    ("module", "heading"),
+    [(service_config, "## The service"), (agent_config, "## The agent")],
+    ids=["service", "agent"],
+)
+def test_every_setting_is_in_the_table(module: ModuleType, heading: str) -> None:
+    text = page("reference/configuration.md").split(f"\n{heading}\n", 1)[1].split("\n## ", 1)[0]
+    wanted = settings_table(module)
+    assert f"\n\n{wanted}\n\n" in text, f"{heading}: the table has to be\n{wanted}"
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "table"),
+    [("run-the-service", service_config, "service"), ("run-the-agent", agent_config, "agent")],
+)
+def test_settings_shown_by_example_are_real(name: str, module: ModuleType, table: str, tmp_path: Path) -> None:
+    """Each block of a page that begins with the table's name is a file that the program reads."""
+    blocks = re.findall(rf"^    \[{table}\]\n(?:^    .+\n)*", page(f"howto/{name}.md"), re.MULTILINE)
+    assert blocks
+    file = tmp_path / "settings.toml"
+    for block in blocks:
+        file.write_text("".join(f"{line[4:]}\n" for line in block.splitlines()), "utf-8")
+        assert module.load(file) != module.Settings()
+
+
+# ------------------------------------------------------------------------------------------------ what is logged
+
+
+@pytest.mark.parametrize(("part", "heading"), [("service", "## service"), ("node", "## agent")])
+def test_every_line_of_the_log_is_documented(part: str, heading: str) -> None:
+    code = "\n".join(path.read_text("utf-8") for path in (ROOT / "slurm_triage" / part).rglob("*.py"))
+    used = set(re.findall(r"\blog\.(?:info|error)\(\s*\"([a-z-]+)\"", code))
+    used |= set(re.findall(r"_(?:said|complain)\(\"([a-z-]+)\"", code))
+    assert {"service": "swept", "node": "collected"}[part] in used
+    text = page("reference/cli.md").split(f"\n{heading}\n", 1)[1].split("\n## ", 1)[0]
+    table = text.split("| event |", 1)[1].split("\n\n", 1)[0]
+    documented = {word for row in table.splitlines() for word in re.findall(r"`([a-z-]+)`", row.split("|")[1])}
+    assert documented == used
+
+
+def test_every_member_of_a_status_is_documented(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "agent.toml").write_text(f'[agent]\nstate = "{tmp_path}/state"\n', "utf-8")
+    (tmp_path / "service.toml").write_text(f'[service]\nstate = "{tmp_path}"\n', "utf-8")
+    for verb in ("agent", "service"):
+        cli.main([verb, "status", "--json", "--config", str(tmp_path / f"{verb}.toml")])
+        said = json.loads(capsys.readouterr().out)
+        text = page("reference/cli.md").split(f"\n### {verb} status\n", 1)[1].split("\n#", 1)[0]
+        assert said.pop("schema") in text
+        assert {key for key in said if f"`{key}`" not in text} == set()
+
+
+# ------------------------------------------------------------------------------------------------ limits
+
+
+def _mib(size: float) -> str:
+    return f"{size / 2**20:,.0f} MiB" if size < 2**30 else f"{size / 2**30:,.0f} GiB"
+
+
+def _days(seconds: float) -> str:
+    return f"{seconds / 86400:,.0f} days"
+
+
+def _drawer(limits: drawer.Limits | SpoolLimits) -> tuple[str, ...]:
+    return f"{limits.files:,} files", _mib(limits.size), _days(limits.age)
+
+
+LIMITS: Mapping[str, tuple[str, ...]] = {
+    "spool": _drawer(SpoolLimits()),
+    "`outbox/`": _drawer(agent.OUTBOX),
+    "`targets/`": _drawer(agent.TARGETS),
+    "evidence of one attempt": (_mib(evidence.MOST),),
+    "a message": (_mib(message.MOST_PACKED), _mib(message.MOST), f"{message.MOST_FILES:,} files"),
+    "the port": (f"{gate.MOST_CONNECTIONS:,} connections", _mib(gate.MOST_BYTES), f"{listener.SLOW:.0f} s"),
+    "`intake.sqlite`": (f"{intake.MOST_CASES:,} cases", _mib(intake.MOST_BYTES)),
+    "a text": (f"{deliver.TEXT_LIMIT // 1024} KiB",),
+    "a diagnosis file": (_mib(sections.SIZE_LIMIT), _mib(sections.FILE_LIMIT)),
+    "a child as the user": (_mib(as_user.MEMORY), _mib(as_user.FILE_SIZE), f"{as_user.MOST_LEFT} that hang"),
+    "tries to write": (f"{MOST_TRIES} on one node",),
+}
+"""By the first cell of a row, what the row has to say."""
+
+
+def test_limits_are_those_of_the_code() -> None:
+    text = page("explanation/how-a-diagnosis-travels.md").split("\n## Limits\n", 1)[1].split("\n## ", 1)[0]
+    rows = {row.split("|")[1].strip(): row for row in text.splitlines() if row.startswith("| ")}
+    for name, words in LIMITS.items():
+        assert name in rows, f"no row about {name}"
+        assert [word for word in words if word not in rows[name]] == [], name
+
+
+def test_times_and_places_of_the_way_are_those_of_the_code() -> None:
+    text = page("explanation/how-a-diagnosis-travels.md")
+    for word in (
+        f"TCP {wire.PORT}",
+        f"{texts.OTHERS_AFTER:.0f} s",
+        f"{texts.CONTROLLER_AFTER:.0f} s",
+        f"{agent.ALL_EVERY:.0f} s",
+    ):
+        assert word in text, word
+    assert {kind for kind in KINDS if f"`{kind}*`" not in text} == set()
+
+
+def test_the_decision_names_what_nodes_have_of_the_project() -> None:
+    text = page("adr/0010-agent-and-transport.md").split("## Consequences", 1)[1]
+    assert {part for part in ALLOWED if f"`{part}`" not in text} == set()
 
 
 # ------------------------------------------------------------------------------------------------ truth table
