@@ -10,9 +10,11 @@ import time
 from collections.abc import Callable
 
 AGE = 600.0
-"""Seconds for which the list of nodes is taken as unchanged."""
+"""Seconds for which the list of nodes is taken as unchanged, and the addresses of a host."""
 SOONER = 30.0
-"""Seconds after which it is asked for again if a node is not in it."""
+"""Seconds after which it is asked for again if it does not know a host at an address, or if it could not be had."""
+PATIENCE = 5.0
+"""Seconds for which one question waits for what another one asks of slurmctld, while nothing is known yet."""
 _NODE = re.compile(r"^NodeName=(\S{1,64}) .*?\bNodeAddr=(\S{1,255}) NodeHostName=(\S{1,255})", re.MULTILINE)
 _CONTROLLER = re.compile(r"^SlurmctldHost\[\d+\]\s*=\s*([\w.-]{1,255})(?:\(([\w.:-]{1,255})\))?\s*$", re.MULTILINE)
 
@@ -22,51 +24,79 @@ Ask = Callable[[], str]
 class Peers:
     """Knows addresses. `nodes` and `config` ask Slurm (`scontrol show nodes -o`, `scontrol show config`) or raise."""
 
-    def __init__(self, nodes: Ask, config: Ask, resolve: Callable[[str], frozenset[str]] | None = None) -> None:
-        self._ask_nodes, self._ask_config = nodes, config
+    def __init__(
+        self,
+        nodes: Ask,
+        config: Ask,
+        resolve: Callable[[str], frozenset[str]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ask_nodes, self._ask_config, self._clock = nodes, config, clock
         self._resolve = resolve or addresses
         self._lock = threading.Lock()
         self._nodes: dict[str, tuple[str, ...]] = {}
         self._controllers: tuple[str, ...] = ()
-        self._at = float("-inf")
+        self._at = self._failed_at = float("-inf")
         self._known: dict[str, tuple[float, frozenset[str]]] = {}
 
     def node_is_at(self, node: str, address: str) -> bool | None:
-        """Whether the node is at the address; None if slurmctld could not be asked. Blocks while it is asked."""
-        with self._lock:
-            names = self._names(node)
-            if names is None:
-                return None
-            return any(_same(address, self._addresses(name)) for name in names)
+        """Whether the node is at the address; None if nobody can tell now. May block while slurmctld is asked."""
+        return self._is_at(lambda: self._nodes.get(node, ()), address)
 
     def controller_is_at(self, address: str) -> bool | None:
-        """Whether a host of slurmctld is at the address; None if it could not be asked."""
-        with self._lock:
-            if self._names("") is None:
-                return None
-            return any(_same(address, self._addresses(name)) for name in self._controllers)
+        """Whether a host of slurmctld is at the address; None if nobody can tell now. May block as well."""
+        return self._is_at(lambda: self._controllers, address)
 
-    def _names(self, node: str) -> tuple[str, ...] | None:
-        """Names and addresses of a node; empty if there is no such node."""
-        age = time.monotonic() - self._at
-        if age > AGE or (node and node not in self._nodes and age > SOONER):
-            try:
-                listed, config = self._ask_nodes(), self._ask_config()
-            except Exception:  # Slurm cannot be asked: what was known before is still better than nothing
-                if not self._nodes:
-                    return None
-            else:
-                self._nodes = {m[1]: tuple(dict.fromkeys((m[2], m[3]))) for m in _NODE.finditer(listed)}
-                self._controllers = tuple(m[2] or m[1] for m in _CONTROLLER.finditer(config))
-                self._known = {}
-            self._at = time.monotonic()
-        return self._nodes.get(node, ())
+    def _is_at(self, names: Callable[[], tuple[str, ...]], address: str) -> bool | None:
+        """A `no` costs the sender what it has sent, so it is said only of a list that was asked for just now.
+
+        Nodes are added, and come back from power saving at other addresses.
+        """
+        fresh = self._look(AGE)
+        if not self._nodes:
+            return None
+        there = self._matches(names(), address)
+        if there is False and not fresh:
+            fresh = self._look(SOONER)
+            there = self._matches(names(), address) if fresh else None
+        return there
+
+    def _look(self, age: float) -> bool:
+        """Asks for the list if it is older than that; whether it was asked for now."""
+        now = self._clock()
+        if now - self._at <= age or now - self._failed_at <= SOONER:
+            return False
+        # Asking may take as long as slurmctld likes; others go on with what is known.
+        if not self._lock.acquire(timeout=0 if self._nodes else PATIENCE):
+            return False
+        try:
+            if self._at > now or self._failed_at > now:
+                return self._at > now  # another one has asked meanwhile
+            listed, config = self._ask_nodes(), self._ask_config()
+            self._nodes = {m[1]: tuple(dict.fromkeys((m[2], m[3]))) for m in _NODE.finditer(listed)}
+            self._controllers = tuple(m[2] or m[1] for m in _CONTROLLER.finditer(config))
+            self._known = {}
+            self._at = self._clock()
+        except Exception:  # Slurm cannot be asked: what was known before is still better than nothing
+            self._failed_at = self._clock()
+            return False
+        finally:
+            self._lock.release()
+        return True
+
+    def _matches(self, names: tuple[str, ...], address: str) -> bool | None:
+        """Whether one of the names is at the address; None if no name has an address now (no DNS)."""
+        found = [self._addresses(name) for name in names]
+        if any(_same(address, known) for known in found):
+            return True
+        return None if found and not any(found) else False
 
     def _addresses(self, name: str) -> frozenset[str]:
+        now = self._clock()
         at, known = self._known.get(name, (float("-inf"), frozenset()))
-        if time.monotonic() - at > AGE:
+        if now - at > (AGE if known else SOONER):
             known = self._resolve(name)
-            self._known[name] = (time.monotonic(), known)
+            self._known[name] = (self._clock(), known)
         return known
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import threading
@@ -40,7 +41,9 @@ class Site:
         self.lines: list[str] = []
         self.heard = threading.Event()
         self.slurm = ""
-        peers = Peers(self._nodes, lambda: CONFIG, lambda name: frozenset((name,)))
+        # Time flies, so that slurmctld is asked again whenever somebody is not where he says.
+        ticks = itertools.count(0.0, 100.0)
+        peers = Peers(self._nodes, lambda: CONFIG, lambda name: frozenset((name,)), lambda: next(ticks))
         # Whoever runs the tests is root to the service, as on a node.
         self.root = ME
         self.listener = Listener(
