@@ -207,7 +207,7 @@ def test_settings_shown_by_example_are_real(name: str, module: ModuleType, table
 def test_every_line_of_the_log_is_documented(part: str, heading: str) -> None:
     code = "\n".join(path.read_text("utf-8") for path in (ROOT / "slurm_triage" / part).rglob("*.py"))
     used = set(re.findall(r"\blog\.(?:info|error)\(\s*\"([a-z-]+)\"", code))
-    used |= set(re.findall(r"_(?:said|complain)\(\"([a-z-]+)\"", code))
+    used |= set(re.findall(r"(?:_said|complain)\(\"([a-z-]+)\"", code))
     assert {"service": "swept", "node": "collected"}[part] in used
     text = page("reference/cli.md").split(f"\n{heading}\n", 1)[1].split("\n## ", 1)[0]
     table = text.split("| event |", 1)[1].split("\n\n", 1)[0]
