@@ -21,21 +21,37 @@ class AuthError(Exception):
 
 @dataclass(frozen=True)
 class Sender:
-    """Who signed: uid and gid, and when (epoch, by the clock of whoever signed)."""
+    """Who signed: uid and gid, and when (epoch, by the clock of whoever signed).
+
+    `address` is the IPv4 address of his host as the credential has it, empty if it has none.
+    """
 
     uid: int
     gid: int
     at: float
+    address: str = ""
 
 
 class Auth(Protocol):
-    """Signs digests, and checks who signed one."""
+    """Signs digests, and checks who signed one. Seals answers that others may get hold of."""
+
+    holds: int
+    """Bytes of the longest answer that can be sealed."""
 
     def sign(self, digest: bytes) -> bytes:
         """A credential over the digest, good for some minutes and once. Raises `AuthError`."""
 
     def check(self, credential: bytes, digest: bytes) -> Sender:
         """Who signed this digest. Raises `AuthError` for forged, old and repeated credentials."""
+
+    def seal(self, body: bytes, about: bytes, uid: int) -> bytes:
+        """A signed answer to the question with the digest `about`; for this uid alone, where that can be had.
+
+        Raises `AuthError`.
+        """
+
+    def unseal(self, sealed: bytes, about: bytes) -> tuple[Sender, bytes]:
+        """Who answered this question, and what. Raises `AuthError`."""
 
 
 def digest(role: bytes, body: bytes, about: bytes = b"") -> bytes:

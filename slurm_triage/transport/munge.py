@@ -6,12 +6,15 @@ munged refuses a credential that it has decoded before, and one that is older th
 from __future__ import annotations
 
 import ctypes
+import socket as sockets
 import time
 
-from slurm_triage.transport.auth import AuthError, Sender
+from slurm_triage.transport import wire
+from slurm_triage.transport.auth import DIGEST_BYTES, AuthError, Sender
+from slurm_triage.transport.auth import digest as digest_of
 
 _LIBRARY = "libmunge.so.2"
-_OPT_ENCODE_TIME, _OPT_SOCKET = 6, 8
+_OPT_ADDR4, _OPT_ENCODE_TIME, _OPT_SOCKET, _OPT_UID_RESTRICTION = 5, 6, 8, 9
 _SOCKET, _TIMEOUT = 6, 7
 _EXPIRED, _REWOUND, _REPLAYED = 15, 16, 17
 _LATER = (_SOCKET, _TIMEOUT)
@@ -22,6 +25,9 @@ class Munge:
 
     Raises `AuthError` where there is no library.
     """
+
+    holds = 700 * 1024
+    """munged takes messages of 1 MiB (MUNGE_MAXIMUM_REQ_LEN), which a credential of 786,294 bytes fills (tried)."""
 
     def __init__(self, socket: str = "") -> None:
         self._socket = socket.encode()
@@ -34,10 +40,19 @@ class Munge:
 
     def sign(self, digest: bytes) -> bytes:
         """A credential over the digest. Raises `AuthError`."""
+        return self._encode(digest, None)
+
+    def seal(self, body: bytes, about: bytes, uid: int) -> bytes:
+        """A credential that holds the answer, which munged tells to processes of this uid only. Raises `AuthError`."""
+        return self._encode(digest_of(wire.ANSWER, body, about) + body, uid)
+
+    def _encode(self, payload: bytes, reader: int | None) -> bytes:
         made = ctypes.c_void_p()
         context = self._context()
         try:
-            status = self._lib.munge_encode(ctypes.byref(made), context, digest, len(digest))
+            if reader is not None:
+                self._lib.munge_ctx_set(context, _OPT_UID_RESTRICTION, ctypes.c_uint32(reader))
+            status = self._lib.munge_encode(ctypes.byref(made), context, payload, len(payload))
             if status or not made.value:
                 raise AuthError(f"no credential: {self._why(status)}", status in _LATER)
             return ctypes.string_at(made.value)
@@ -47,29 +62,43 @@ class Munge:
 
     def check(self, credential: bytes, digest: bytes) -> Sender:
         """Who signed this digest. Raises `AuthError`."""
+        return self._decode(credential, digest)[0]
+
+    def unseal(self, sealed: bytes, about: bytes) -> tuple[Sender, bytes]:
+        """Who answered this question, and what. Raises `AuthError`."""
+        sender, said = self._decode(sealed, None)
+        body = said[DIGEST_BYTES:]
+        if said[:DIGEST_BYTES] != digest_of(wire.ANSWER, body, about):
+            raise AuthError("the answer is about something else")
+        return sender, body
+
+    def _decode(self, credential: bytes, expected: bytes | None) -> tuple[Sender, bytes]:
+        """Who signed, and what; `expected` is what it has to be, if that is known before."""
         if b"\0" in credential:
             raise AuthError("not a credential")
         context = self._context()
         payload, size = ctypes.c_void_p(), ctypes.c_int()
         uid, gid = ctypes.c_uint32(), ctypes.c_uint32()
         made = ctypes.c_long()
+        address = (ctypes.c_ubyte * 4)()
         try:
             status = self._lib.munge_decode(credential, context, *map(ctypes.byref, (payload, size, uid, gid)))
             said = ctypes.string_at(payload.value, size.value) if payload.value else b""
             self._lib.munge_ctx_get(context, _OPT_ENCODE_TIME, ctypes.byref(made))
+            self._lib.munge_ctx_get(context, _OPT_ADDR4, ctypes.byref(address))
         finally:
             self._free(payload)
             self._lib.munge_ctx_destroy(context)
-        if status in (_EXPIRED, _REWOUND) and said == digest:
+        if status in (_EXPIRED, _REWOUND) and expected in (said, None):
             off = time.time() - made.value
             raise AuthError(
                 f"{self._why(status)}: the sender's clock differs by {off:.0f} s, or it was long on its way"
             )
         if status:
             raise AuthError(self._why(status), status in _LATER)
-        if said != digest:
+        if expected not in (said, None):
             raise AuthError("the credential is about something else")
-        return Sender(uid.value, gid.value, float(made.value))
+        return Sender(uid.value, gid.value, float(made.value), sockets.inet_ntoa(bytes(address))), said
 
     def _context(self) -> int | None:
         context: int | None = self._lib.munge_ctx_create()

@@ -29,3 +29,14 @@ def sizes(text: bytes) -> tuple[int, int]:
     if credential > MOST_CREDENTIAL or body > MOST_PACKED:
         raise Malformed(f"a message of {body} bytes is too large")
     return credential, body
+
+
+def split(data: bytes) -> tuple[bytes, bytes] | None:
+    """(credential, body) of a message that is in a file; None if it is not whole yet. Raises `Malformed`."""
+    text, newline, rest = data.partition(b"\n")
+    if not newline and len(data) < LONGEST_LINE:
+        return None
+    first, second = sizes(text + newline)
+    if len(rest) > first + second:
+        raise Malformed("more than a message")
+    return (rest[:first], rest[first:]) if len(rest) == first + second else None
