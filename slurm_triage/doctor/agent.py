@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 from slurm_triage.doctor.finding import Finding, State, bad, ok, unknown, warn
 from slurm_triage.doctor.host import Host, Role
+from slurm_triage.node.agent import trusted
 from slurm_triage.node.config import ConfigError, Settings, read
+from slurm_triage.transport import shared_folder
 from slurm_triage.transport.client import place
 
 SECONDS = 3.0
@@ -67,6 +69,9 @@ def _servers(settings: Settings, file: str) -> Iterator[Finding]:
     if not settings.servers:
         yield bad("servers", f"{file} names no service", 'servers = ["HOST:6821"]')
     for server in settings.servers:
+        if folder := shared_folder.path_of(server):
+            yield _folder(folder, settings)
+            continue
         try:
             socket.create_connection(place(server), SECONDS).close()
         except (OSError, UnicodeError) as error:
@@ -78,6 +83,19 @@ def _servers(settings: Settings, file: str) -> Iterator[Finding]:
             )
         else:
             yield ok("servers", f"a service listens at {server}")
+
+
+def _folder(folder: str, settings: Settings) -> Finding:
+    why = shared_folder.problem(folder, trusted(settings.service_users), SECONDS)
+    if why:
+        return bad(
+            "servers",
+            f"the shared folder {folder} cannot be used: {why}",
+            "see that it is mounted, and that the service runs with the setting `folder`",
+        )
+    return ok(
+        "servers", f"the shared folder {folder} is there; whether the service looks into it is not seen from here"
+    )
 
 
 def munge(host: Host) -> Iterator[Finding]:

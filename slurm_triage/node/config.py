@@ -15,7 +15,7 @@ from typing import Any
 
 from slurm_triage.spool import PLACES
 from slurm_triage.transport.auth import KINDS
-from slurm_triage.transport.client import place
+from slurm_triage.transport.client import checked
 
 DEFAULT = Path("/etc/slurm-triage/agent.toml")
 """The file that is read if none is named."""
@@ -33,7 +33,7 @@ class Settings:
     """What an administrator may choose. Times in seconds."""
 
     servers: tuple[str, ...] = ()
-    """Where the service is: `host` or `host:port`, asked in turn. None: evidence is kept until there is one."""
+    """Where the service is: `host`, `host:port`, `dir:/path`, in turn. None: evidence is kept until there is one."""
     auth: str = "munge"
     """How messages are signed: `munge`, or `key` with a key that nodes and service share."""
     key: str = "/etc/slurm-triage/key"
@@ -144,6 +144,6 @@ def _checked(key: str, value: object, where: str) -> object:
 def _check_servers(servers: list[str], where: str) -> None:
     for server in servers:
         try:
-            place(server)
+            checked(server)
         except ValueError as error:
             raise ConfigError(f"{where}: {error}") from None

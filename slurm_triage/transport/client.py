@@ -7,8 +7,8 @@ import socket
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from slurm_triage.transport import auth, message, wire
-from slurm_triage.transport.auth import Auth, AuthError
+from slurm_triage.transport import auth, message, shared_folder, wire
+from slurm_triage.transport.auth import Auth, AuthError, Sender
 from slurm_triage.transport.message import Malformed, Message
 
 CONNECT = 5.0
@@ -33,13 +33,13 @@ class Abandoned(Exception):
 
 
 class Client:
-    """A client of the services at `servers` (`host` or `host:port`, `[v6]:port`), asked in turn.
+    """A client of the services at `servers` (`host` or `host:port`, `[v6]:port`, `dir:/path`), asked in turn.
 
-    Answers are believed if one of `trusted` (uids) signed them.
+    Answers are believed if one of `trusted` (uids) signed them. Raises `ValueError` for a server that is none.
     """
 
     def __init__(self, servers: Sequence[str], way: Auth, trusted: Collection[int]) -> None:
-        self._servers = [place(text) for text in servers]
+        self._servers = [checked(text) for text in servers]
         self._auth = way
         self._trusted = frozenset(trusted)
 
@@ -54,19 +54,31 @@ class Client:
             try:
                 answer = self._ask(server, body, wait, until)
             except (OSError, AuthError, Malformed) as error:
-                problems.append(f"{server[0]}:{server[1]}: {getattr(error, 'strerror', None) or error}")
+                problems.append(f"{_shown(server)}: {getattr(error, 'strerror', None) or error}")
                 continue
             # The one that answers is asked first the next time.
             self._servers.insert(0, self._servers.pop(index))
             if answer.kind == "refused":
                 raise Refused(str(answer.head.get("why", "refused"))[:300])
             if answer.kind == "later":
-                problems.append(f"{server[0]}:{server[1]}: {str(answer.head.get('why', 'busy'))[:300]}")
+                problems.append(f"{_shown(server)}: {str(answer.head.get('why', 'busy'))[:300]}")
                 continue
             return answer
         raise Unreachable("; ".join(problems) or "no service is named in the settings")
 
-    def _ask(self, server: tuple[str, int], body: bytes, wait: float, until: Callable[[], bool]) -> Message:
+    def _ask(self, server: str, body: bytes, wait: float, until: Callable[[], bool]) -> Message:
+        folder = shared_folder.path_of(server)
+        if folder is None:
+            sender, answer = self._by_port(place(server), body, wait, until)
+        else:
+            sender, answer = self._by_folder(folder, body, wait, until)
+        if sender.uid not in self._trusted:
+            raise AuthError(f"uid {sender.uid} answered, which is not the service's (setting service_users)")
+        return message.unpack(answer)
+
+    def _by_port(
+        self, server: tuple[str, int], body: bytes, wait: float, until: Callable[[], bool]
+    ) -> tuple[Sender, bytes]:
         about = auth.digest(wire.QUESTION, body)
         credential = self._auth.sign(about)
         deadline = time.monotonic() + CONNECT + ANSWER + wait
@@ -83,10 +95,17 @@ class Client:
                 said, answer = reader.read(first), _all(reader, second, deadline)
         if len(said) != first or len(answer) != second:
             raise Malformed("the answer was cut")
-        sender = self._auth.check(said, auth.digest(wire.ANSWER, answer, about))
-        if sender.uid not in self._trusted:
-            raise AuthError(f"uid {sender.uid} answered, which is not the service's (setting service_users)")
-        return message.unpack(answer)
+        return self._auth.check(said, auth.digest(wire.ANSWER, answer, about)), answer
+
+    def _by_folder(self, folder: str, body: bytes, wait: float, until: Callable[[], bool]) -> tuple[Sender, bytes]:
+        name = shared_folder.new_name()
+        about = auth.digest(shared_folder.ROLE, body, name.encode("ascii"))
+        credential = self._auth.sign(about)
+        question = wire.line(credential, body) + credential + body
+        said = shared_folder.exchange(folder, name, question, self._trusted, CONNECT + ANSWER + wait, until)
+        if said is None:
+            raise Abandoned
+        return self._auth.unseal(said, about)
 
 
 def _all(reader: object, size: int, deadline: float) -> bytes:
@@ -101,6 +120,20 @@ def _all(reader: object, size: int, deadline: float) -> bytes:
         pieces.append(piece)
         left -= len(piece)
     return b"".join(pieces)
+
+
+def checked(server: str) -> str:
+    """The same, if it names a service: as `place`, or `dir:/path`. Raises `ValueError`."""
+    if shared_folder.path_of(server) is None:
+        place(server)
+    return server
+
+
+def _shown(server: str) -> str:
+    if shared_folder.path_of(server) is not None:
+        return server
+    host, port = place(server)
+    return f"{host}:{port}"
 
 
 def place(text: str) -> tuple[str, int]:
