@@ -31,6 +31,8 @@ NAP = 0.5
 """Seconds between two looks at records that are too young."""
 PAUSE = (5.0, 60.0)
 """Seconds between two tries to reach the service: the first, and the longest."""
+TRIM_EVERY = 60.0
+"""Seconds between two looks whether the drawers hold too much or too old things."""
 ALL_EVERY = 240.0
 """Seconds between two questions about all targets, also those that another node writes, or that are written."""
 
@@ -59,6 +61,7 @@ class Agent:
         self._pause = 0.0
         self._try_at = float("-inf")
         self._all_at = float("-inf")
+        self._trimmed_at = float("-inf")
 
     # -------------------------------------------------------------------------------------------- activations
 
@@ -104,7 +107,8 @@ class Agent:
                 self.log.error("spool", path=path, why=str(error))
                 continue
             handled, soon = handled + some, soon or young
-        if handled:
+        if time.monotonic() - self._trimmed_at >= TRIM_EVERY:
+            self._trimmed_at = time.monotonic()
             for drawer in (self.outbox, self.targets):
                 if lost := drawer.trim():
                     self.log.error("dropped", what=drawer.path, files=lost)

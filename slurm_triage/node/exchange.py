@@ -168,7 +168,7 @@ class Exchange:
         state, revision = item.get("state"), item.get("revision")
         if state == "text" and isinstance(revision, int):
             self._text(target, item, revision)
-        elif state == "none":
+        elif state == "none" and not target.closed:
             target.closed = True
             self.targets.put(target.name, target.data())
         elif state == "forget":

@@ -16,7 +16,7 @@ from slurm_triage.node.evidence import evidence
 from slurm_triage.node.job import Job
 from slurm_triage.node.target import Target
 from slurm_triage.spool import Record, Spool
-from slurm_triage.spool_evidence import Attempt, attempts, files
+from slurm_triage.spool_evidence import Attempt, attempts, files, node_of
 
 ABANDONED = 86400.0
 """Seconds without a write after which what lies in the spool's tmp/ is taken over."""
@@ -77,9 +77,12 @@ class Gatherer:
         return handled, young
 
     def _too_young(self, taken: Sequence[Record]) -> bool:
-        """Whether late lines and the other witnesses may still come. A time in the future is old enough."""
+        """Whether late lines and the other witnesses may still come. A time in the future is old enough.
+
+        Task records come into the spool when the job ends, some time after their last line: their name says when.
+        """
         now = self.clock()
-        return any(0 <= now - record.mtime < self.settings.settle for record in taken)
+        return any(0 <= now - at < self.settings.settle for one in taken for at in (one.mtime, one.seconds))
 
     def _job(self, taken: Sequence[Record]) -> None:
         for attempt in attempts(taken):
@@ -92,7 +95,7 @@ class Gatherer:
             self._attempt(told, attempt, ended)
 
     def _node(self, attempt: Attempt) -> str:
-        return next((r.env["SLURMD_NODENAME"] for r in attempt.records if r.env.get("SLURMD_NODENAME")), "unknown")
+        return next((name for record in attempt.records if (name := node_of(record))), "unknown")
 
     def _attempt(self, job: Job, attempt: Attempt, ended: float) -> None:
         role = "controller" if all(record.kind == CONTROLLER for record in attempt.records) else "node"

@@ -36,13 +36,11 @@ def array_text(array: str, tasks: Sequence[Task]) -> str:
         kinds.setdefault((task.cause, task.strength, task.owner), []).append(task)
     ordered = sorted(kinds.items(), key=lambda item: -len(item[1]))
     (cause, strength, owner), most = ordered[0]
-    verdict = (
-        f"VERDICT {len(tasks)} tasks of array {array} failed, {len(most)} of them {cause} ({strength}), owner: {owner}"
-    )
+    verdict = f"VERDICT {len(tasks)} tasks of array {array} failed, {len(most)}: {cause} ({strength}), owner: {owner}"
     lines = [
         *textwrap.wrap(plain(verdict), COLUMNS, subsequent_indent="  "),
         "",
-        "Tasks beyond the first get no file of their own. What was found:",
+        "Only some of them have a file of their own. What was found:",
         "",
     ]
     for (cause, strength, owner), some in ordered[:MOST_KINDS]:

@@ -242,6 +242,28 @@ def test_young_records_wait_a_moment(node: Node) -> None:
     assert time.monotonic() - began > 0.5 and node.intake.waiting() == 1
 
 
+def test_task_records_wait_for_their_ticket(node: Node) -> None:
+    """They are moved into the spool a moment before it, with the time of their last line."""
+    now = time.time()
+    path = node.spool / "new" / f"1004.1001.{int(now)}.77.tasks"
+    path.write_bytes(writers.TASKS)
+    path.chmod(0o600)
+    os.utime(path, (now - 600, now - 600))
+    agent = node.agent(settle=3.0)
+    assert agent._gather() == (0, True) and node.lying()["new"] == 1
+    agent.gatherer.clock = lambda: now + 10
+    assert agent._gather() == (1, False)
+
+
+def test_targets_go_when_they_are_old_though_nothing_comes(node: Node) -> None:
+    node.leave()
+    node.agent(linger=0.0).run()
+    (target,) = (node.root / "state" / "targets").iterdir()
+    os.utime(target, (1, 1))
+    node.agent(linger=0.0).run()
+    assert node.lying()["targets"] == 0
+
+
 def test_one_agent_at_a_time(node: Node) -> None:
     with alone(node.settings.state), pytest.raises(AnotherAgent):
         node.agent().run()

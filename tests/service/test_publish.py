@@ -197,7 +197,7 @@ def test_the_text_of_an_array_counts_and_folds() -> None:
     ]
     tasks += [Task(str(n), "memcg_oom", "likely", "user", ("c2",)) for n in (50, 52)]
     text = array_text("77", tasks)
-    verdict = "VERDICT 42 tasks of array 77 failed, 40 of them app_segfault (confirmed), owner: user"
+    verdict = "VERDICT 42 tasks of array 77 failed, 40: app_segfault (confirmed), owner: user"
     assert " ".join(text.split()).startswith(verdict)
     assert "tasks 0-39" in text and "tasks 50,52" in text and "on c2" in text and "sdiag-history show 77_0" in text
     assert all(len(line) < 80 and line.isprintable() for line in text.splitlines())
