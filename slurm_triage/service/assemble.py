@@ -16,7 +16,9 @@ from slurm_triage.sources import by_kind
 from slurm_triage.spool_evidence import names
 
 RECORDS = ("env.", "tasks.")
-"""How the names of records begin. Several of a kind may come from one node; of other files the last one counts."""
+"""How the names of records begin. Several of a kind may come from one node; of other files one counts."""
+LOGS = ("kmsg.", "slurmd.", "job.")
+"""Of these the longest one counts, of measurements the last one."""
 KINDS = {
     "env.": "hook_env",
     "tasks.": "task_exits",
@@ -30,6 +32,8 @@ KINDS = {
 }
 """What nodes may send, by the beginning of the name: the kind of source that reads it (slurm_triage.sources), whatever
 stands in it. Accounting is not among it: that is asked, not told."""
+MOST_UNSEEN = 300
+"""Most sentences about what nodes could not look at; they are for people."""
 OFF = 1.0
 """Seconds by which a node's clock may be off before its times are shifted."""
 CONTROLLER = "controller"
@@ -54,51 +58,62 @@ def assemble(glance: Glance, told: Iterable[Told]) -> Assembled:
     """What the nodes of a job sent, under the names of an evidence folder."""
     found = Assembled()
     several = len(glance.attempts) > 1
+    # A job of thousands of nodes has as many cases: nothing here may look through all of them for each.
+    nodes = [frozenset(expand(attempt.nodes) or ()) for attempt in glance.attempts]
+    records: set[bytes] = set()
+    unseen: dict[str, None] = {}
     for case in sorted(told, key=lambda one: one.received):
         index = glance.attempt_of(case.start, case.ended)
-        why = _foreign(glance, case, index)
+        why = _foreign(glance, case, index, nodes)
         if why:
             found.foreign.append(why)
             continue
         assert index is not None
         number = index + 1 if several else None
-        renamed = _add(found.files, case, number)
+        renamed = _add(found.files, case, number, records)
         _merge(found.manifest, _shifted(case), renamed)
-        found.not_seen += [text for text in case.not_seen if text not in found.not_seen]
+        unseen.update(dict.fromkeys(case.not_seen))
         if index == len(glance.attempts) - 1:
             if case.role != CONTROLLER:
                 found.heard.add(case.node)
             found.last = max(found.last, case.ended)
+    found.not_seen = list(unseen)[:MOST_UNSEEN]
+    if len(unseen) > MOST_UNSEEN:
+        found.not_seen.append(f"nodes: {len(unseen) - MOST_UNSEEN} more things that they could not look at")
     if found.files:
         found.not_seen += _silent(glance, found)
     return found
 
 
-def _foreign(glance: Glance, case: Told, index: int | None) -> str:
-    """Why a case is not evidence of the job; empty if it is."""
+def _foreign(glance: Glance, case: Told, index: int | None, nodes: Sequence[frozenset[str]]) -> str:
+    """Why a case is not evidence of the job; empty if it is. `nodes` are those of each attempt."""
     if index is None:
         return f"{case.node} speaks of an attempt that accounting does not have"
     attempt = glance.attempts[index]
     if attempt.uid is not None and case.uid >= 0 and case.uid != attempt.uid:
         return f"{case.node} speaks of a job of uid {case.uid}, accounting of uid {attempt.uid}"
-    if case.role != CONTROLLER and case.node not in (expand(attempt.nodes) or ()):
+    if case.role != CONTROLLER and case.node not in nodes[index]:
         return f"{case.node} speaks of a job that it did not have"
     return ""
 
 
-def _add(files: dict[str, bytes], case: Told, number: int | None) -> dict[str, str]:
-    """Puts the files of a case to the others; returns the new names by the old."""
+def _add(files: dict[str, bytes], case: Told, number: int | None, records: set[bytes]) -> dict[str, str]:
+    """Puts the files of a case to the others; returns the new names by the old. `records` are those seen so far."""
     renamed: dict[str, str] = {}
     for name, data in case.files.items():
         if KINDS.get(name[: name.find(".") + 1]) not in by_kind():
             continue  # nothing here reads it, and it must not be taken for something else
         wanted = name if number is None else _of_attempt(name, number)
         if name.startswith(RECORDS):
-            if data in files.values():
+            if data in records:
                 continue
-            wanted = next(free for free in names(wanted) if free not in files)
-        elif name.startswith("job.") and wanted in files and len(files[wanted]) >= len(data):
-            continue  # several nodes can read one output file
+            records.add(data)
+            free = next((free for free in names(wanted) if free not in files), None)
+            if free is None:
+                continue  # a hundred of one kind from one node: no agent sends so many
+            wanted = free
+        elif name.startswith(LOGS) and wanted in files and len(files[wanted]) >= len(data):
+            continue  # several nodes can read one output file, and of a second look at a ring the start is gone
         files[wanted] = data
         renamed[name] = wanted
     return renamed
@@ -125,6 +140,8 @@ def _merge(into: dict[str, Any], more: Mapping[str, Any], renamed: Mapping[str, 
             into.setdefault(key, {}).update(kept)
         elif isinstance(value, dict) and isinstance(into.get(key), dict):
             into[key].update(value)
+        elif isinstance(value, dict):
+            into[key] = dict(value)  # the case's own must stay as it is
         else:
             into[key] = value
 

@@ -10,7 +10,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,10 @@ from slurm_triage.transport.message import Malformed, Message, pack, unpack
 FILE = "intake.sqlite"
 MOST_CASES = 200_000
 MOST_BYTES = 4 * 1024**3
+MOST_OF_HOST = 32
+"""Cases that one host may send of a job: a few for each attempt, whatever runs there."""
+MOST_OF_JOB = 64 * 1024 * 1024
+"""Bytes of files that are taken out of one job: thousands of nodes may have sent some."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS told (
     id INTEGER PRIMARY KEY,
@@ -38,6 +42,12 @@ CREATE TABLE IF NOT EXISTS job (
     news INTEGER NOT NULL
 );
 CREATE INDEX IF NOT EXISTS job_by_news ON job (news, last);
+CREATE TABLE IF NOT EXISTS host (
+    job TEXT NOT NULL,
+    node TEXT NOT NULL,
+    cases INTEGER NOT NULL,
+    PRIMARY KEY (job, node)
+) WITHOUT ROWID;
 """
 
 
@@ -102,6 +112,9 @@ class Intake:
             db.execute("BEGIN IMMEDIATE")
             try:
                 for told, row in zip(cases, rows, strict=True):
+                    if self._enough(db, told):
+                        self.dropped += 1
+                        continue
                     news = db.execute(
                         "INSERT INTO told (job, digest, received, size, packed) VALUES (?, ?, ?, ?, ?) "
                         "ON CONFLICT DO NOTHING",
@@ -115,11 +128,21 @@ class Intake:
                             "array = coalesce(job.array, excluded.array)",
                             (told.job, array, now, now),
                         )
+                        db.execute(
+                            "INSERT INTO host (job, node, cases) VALUES (?, ?, 1) "
+                            "ON CONFLICT (job, node) DO UPDATE SET cases = cases + 1",
+                            (told.job, told.node),
+                        )
                 db.execute("COMMIT")
             except BaseException:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
                 raise
+
+    def _enough(self, db: sqlite3.Connection, told: Told) -> bool:
+        """Whether this host has said enough of this job."""
+        row = db.execute("SELECT cases FROM host WHERE job = ? AND node = ?", (told.job, told.node)).fetchone()
+        return row is not None and row[0] >= MOST_OF_HOST
 
     # -------------------------------------------------------------------------------------------- taking out
 
@@ -135,20 +158,28 @@ class Intake:
             return [(str(job), str(array or job), float(last)) for job, array, last in rows]
 
     def of(self, jobs: Iterable[str]) -> dict[str, list[Told]]:
-        """What was sent of these jobs. A case that cannot be read is left out."""
+        """What was sent of these jobs, with at most `MOST_OF_JOB` bytes of each. A case that cannot be read is gone."""
         found: dict[str, list[Told]] = {}
         with self._trouble():
             db = self._db()
             for job in jobs:
-                for received, packed in db.execute(
-                    "SELECT received, packed FROM told WHERE job = ? ORDER BY id", (job,)
+                room, damaged = MOST_OF_JOB, []
+                for row, received, packed in db.execute(
+                    "SELECT id, received, packed FROM told WHERE job = ? ORDER BY id", (job,)
                 ):
                     try:
                         told = _told(unpack(packed), received)
                     except (Malformed, ValueError):
-                        self.dropped += 1
-                    else:
-                        found.setdefault(job, []).append(told)
+                        damaged.append((row,))
+                        continue
+                    size = sum(map(len, told.files.values()))
+                    room -= size
+                    if room < 0 < size:
+                        why = f"evidence of {told.node or 'the controller'}: left out, there is too much of this job"
+                        told = replace(told, files={}, not_seen=(*told.not_seen, why))
+                    found.setdefault(job, []).append(told)
+                self.dropped += len(damaged)
+                db.executemany("DELETE FROM told WHERE id = ?", damaged)  # else it would be news for ever
         return found
 
     def used(self, cases: Iterable[tuple[str, int]]) -> None:
@@ -182,6 +213,7 @@ class Intake:
             lost = db.execute("SELECT count(*) FROM job WHERE news > 0 AND last < ?", (before,)).fetchone()[0]
             db.execute("BEGIN IMMEDIATE")
             db.execute("DELETE FROM told WHERE received < ?", (before,))
+            db.execute("DELETE FROM host WHERE job IN (SELECT job FROM job WHERE last < ?)", (before,))
             db.execute("DELETE FROM job WHERE last < ?", (before,))
             db.execute("COMMIT")
             self.dropped += lost

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slurm_triage.history.database import HistoryError, is_about_the_document
@@ -15,7 +15,7 @@ from slurm_triage.service.ask import Asker, JobName
 from slurm_triage.service.assemble import Assembled, assemble
 from slurm_triage.service.config import Settings
 from slurm_triage.service.glance import Glance, glance
-from slurm_triage.service.intake import Intake
+from slurm_triage.service.intake import Intake, Told
 from slurm_triage.service.ledger import Ledger, Said, Waiting
 from slurm_triage.service.patience import patience
 from slurm_triage.service.pool import Case, Failed, Judged, Pool
@@ -25,6 +25,8 @@ BAD = "(bad)"
 """In the ledger, in the place of the cause of a job that could not be judged."""
 UNSEEN = "accounting lists it and does not show it"
 ONLY_ACCOUNTING = "the job's output, the nodes' kernel logs: the service sees accounting and slurmctld only"
+BYTES_AT_ONCE = 128 * 1024 * 1024
+"""Bytes of what nodes sent from which on no further job is taken into a piece of the work."""
 _RANK = {Strength.CONFIRMED.value: 3, Strength.LIKELY.value: 2, Strength.POSSIBLE.value: 1}
 
 
@@ -73,9 +75,31 @@ class Round:
             self.keep()
 
     def _part(self, jobs: Sequence[JobName]) -> None:
+        shown = self.means.asker.evidence(jobs)
+        for some, told in self._told(jobs):
+            self._some(some, {job.raw: shown[job.raw] for job in some if job.raw in shown}, told)
+
+    def _told(self, jobs: Sequence[JobName]) -> Iterator[tuple[list[JobName], dict[str, list[Told]]]]:
+        """The jobs with what nodes sent, in pieces of which each fits into the memory."""
+        intake = self.means.intake
+        some: list[JobName] = []
+        told: dict[str, list[Told]] = {}
+        size = 0
+        for job in jobs:
+            if size >= BYTES_AT_ONCE:
+                yield some, told
+                some, told, size = [], {}, 0
+            some.append(job)
+            for case in intake.of([job.raw]).get(job.raw, ()) if intake else ():
+                told.setdefault(job.raw, []).append(case)
+                size += sum(map(len, case.files.values()))
+        if some:
+            yield some, told
+
+    def _some(
+        self, jobs: Sequence[JobName], shown: Mapping[str, Mapping[str, bytes]], told: Mapping[str, Sequence[Told]]
+    ) -> None:
         means = self.means
-        shown = means.asker.evidence(jobs)
-        told = means.intake.of(job.raw for job in jobs) if means.intake else {}
         looks = {raw: glance(files["sacct.psv"]) for raw, files in shown.items() if "sacct.psv" in files}
         sent = {raw: assemble(look, told.get(raw, ())) for raw, look in looks.items()}
         new = [job for job in jobs if job.raw not in looks or not self._known(job.raw, shown[job.raw], sent[job.raw])]
@@ -83,7 +107,7 @@ class Round:
         if new:
             judged_now |= self._judge(new, shown, looks, sent)
         if means.intake:
-            means.intake.used([(raw, len(told[raw])) for raw in judged_now if raw in told])
+            means.intake.used([(raw, len(told.get(raw, ()))) for raw in judged_now])
 
     def _known(self, job: str, files: Mapping[str, bytes], sent: Assembled) -> bool:
         said = self.ledger.said.get(job)
@@ -96,16 +120,18 @@ class Round:
         looks: Mapping[str, Glance],
         sent: Mapping[str, Assembled],
     ) -> set[str]:
-        """Judges those that are final; returns the raw ids of which something was said."""
+        """Judges those that are final; returns the raw ids of those with which it is done."""
         settings = self.means.asker.settings()
         patient = patience(settings)
         ready: list[JobName] = []
+        given_up: set[str] = set()
         for job in jobs:
             waiting = self.ledger.waiting.setdefault(job.raw, Waiting(job.shown, self.now))
             if job.raw not in looks:
                 self.due[job.raw] = self.now
                 if self.now - waiting.since >= 2 * self.means.settings.recheck:
                     self._bad(job.raw, "", UNSEEN)
+                    given_up.add(job.raw)
                 continue
             due = patient.due(looks[job.raw], sent[job.raw], waiting.since)
             if self.now < due:
@@ -123,7 +149,7 @@ class Round:
         if self.means.publisher:
             fresh = [(raw, result, looks[raw]) for raw, result in results if raw in said and isinstance(result, Judged)]
             self.means.publisher.publish(fresh, self.history, self.now)
-        return {raw for raw, _ in results}
+        return {raw for raw, _ in results} | given_up
 
     def _record(self, results: Iterable[tuple[str, Judged | Failed]], digests: Mapping[str, str]) -> set[str]:
         """Puts verdicts into the history, in one transaction; returns of whom something new was said."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from slurm_triage.service.assemble import assemble, everybody_spoke
@@ -127,3 +129,34 @@ def test_when_accounting_is_believed() -> None:
     running = look(ONE + b"1001.0|1001.0||2026-11-30T10:00:00|Unknown|c1|RUNNING\n")
     assert patient.due(running, assemble(running, both), START + 60.0) == START + 60 + 4 + 60 + 120
     assert patience({}).settle == 45.0
+
+
+def test_a_job_of_thousands_of_nodes_takes_a_moment() -> None:
+    """Each of them says what it could not look at, in words of its own; of all that people get some."""
+    nodes = [f"c{number}" for number in range(1, 6001)]
+    table = ONE.replace(b"c[1-2]", b"c[1-6000]")
+    cases = [
+        told(node=n, start=START, not_seen=tuple(f"kmsg.{n}.txt: {k}" for k in range(5)), files={f"env.spank.{n}.txt": n.encode()})
+        for n in nodes
+    ]  # fmt: skip
+    began = time.monotonic()
+    found = assemble(look(table), cases)
+    assert time.monotonic() - began < 10
+    assert len(found.files) == 6000 and everybody_spoke(look(table), found) and not found.foreign
+    assert len(found.not_seen) == 301 and found.not_seen[-1].startswith("nodes: 29700 more")
+
+
+def test_a_second_look_does_not_take_away_what_the_first_one_saw() -> None:
+    first = {"kmsg.c1.txt": b"1\n2\n3\n", "node.c1.json": b"{ }", "slurmd.c1.log": b"x\n"}
+    second = {"kmsg.c1.txt": b"lost\n", "node.c1.json": b"{}", "slurmd.c1.log": b"x\ny\n"}
+    found = assemble(
+        look(ONE), [told(start=START, files=first, received=1.0), told(start=START, files=second, received=2.0)]
+    )
+    assert found.files == {**first, "node.c1.json": b"{}", "slurmd.c1.log": b"x\ny\n"}
+
+
+def test_no_case_is_changed_by_putting_them_together() -> None:
+    cases = [told(node=f"c{n}", start=START, manifest={"boot_epoch": {f"c{n}": float(n)}}) for n in (1, 2)]
+    for _ in range(2):
+        assert assemble(look(ONE), cases).manifest == {"boot_epoch": {"c1": 1.0, "c2": 2.0}}
+    assert [case.manifest for case in cases] == [{"boot_epoch": {"c1": 1.0}}, {"boot_epoch": {"c2": 2.0}}]

@@ -101,3 +101,38 @@ def test_too_much_evidence_loses_its_oldest(tmp_path: Path, monkeypatch: pytest.
 def test_a_folder_that_cannot_be_used_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(IntakeError, match=r"intake\.sqlite"):
         Intake(tmp_path / "none")
+
+
+def test_a_host_that_says_something_new_of_a_job_for_ever_is_not_listened_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intakes, "MOST_OF_HOST", 3)
+    store = Intake(tmp_path)
+    for number in range(10):
+        store.put([told(files={"kmsg.c1.txt": b"%d" % number}), told("1002")], 5.0)
+    store.put([told(node="c2")], 6.0)
+    assert [one.node for one in store.of(["1001"])["1001"]] == ["c1"] * 3 + ["c2"] and store.dropped == 7
+    store.forget(100.0)
+    store.put([told()], 101.0)
+    assert len(store.of(["1001"])["1001"]) == 1
+
+
+def test_of_too_much_about_one_job_the_rest_is_said_to_be_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intakes, "MOST_OF_JOB", 25)
+    store = Intake(tmp_path)
+    store.put([told(node=f"c{n}", files={f"kmsg.c{n}.txt": b"x" * 10}) for n in range(4)], 5.0)
+    cases = store.of(["1001"])["1001"]
+    assert [len(case.files) for case in cases] == [1, 1, 0, 0] and len(cases) == 4
+    assert cases[3].not_seen == ("gpu: none", "evidence of c3: left out, there is too much of this job")
+
+
+def test_a_job_of_which_all_is_damaged_is_no_news_for_ever(tmp_path: Path) -> None:
+    store = Intake(tmp_path)
+    store.put([told("1")], 5.0)
+    with sqlite3.connect(store.path) as db:
+        db.execute("UPDATE told SET packed = x'00'")
+    seen = len(store.of(["1"]).get("1", ()))
+    store.used([("1", seen)])
+    assert store.waiting() == 0
