@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from slurm_triage import causes, sources
 from slurm_triage.attempts import Attempt, split
@@ -31,6 +32,8 @@ from slurm_triage.model import (
 from slurm_triage.nodeset import expand
 from slurm_triage.rules import all_rules, judge
 
+_REFUTE, _NEEDED = Role.REFUTE, (Role.REQUIRE, Role.CONFIRM)
+_RULED_OUT, _LIKELY = Strength.RULED_OUT, Strength.LIKELY.rank
 MOST_EVIDENCE = 12
 COVERAGE_PARTS = 16
 """Up to so many parts each carries the coverage of the folder; with more only the top level does."""
@@ -84,7 +87,7 @@ def diagnose_attempt(attempt: Attempt) -> Diagnosis:
     verdicts = tuple(judge(rule, job) for rule in all_rules())
     ranked = rank(verdicts)
     identity = identify(job)
-    excluded = [v for v in verdicts if v.strength is Strength.RULED_OUT and _excluding(v)]
+    excluded = [v for v in verdicts if v.strength is _RULED_OUT and _excluding(v)]
     ruled_out = tuple(sorted(excluded, key=lambda v: LOOKALIKES.index(v.cause) if v.cause in LOOKALIKES else 99))
     common = {
         "timeline": timeline(job),
@@ -119,18 +122,23 @@ def diagnose_attempt(attempt: Attempt) -> Diagnosis:
     )
 
 
+@cache
+def _supersedes() -> dict[str, tuple[str, ...]]:
+    return {rule.cause: rule.supersedes for rule in all_rules()}
+
+
 def rank(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """Candidates, the answer first: by strength, then by time; without those that one at least as strong supersedes.
 
     A cause that is only possible supersedes nothing.
     """
-    supersedes = {rule.cause: rule.supersedes for rule in all_rules()}
+    supersedes = _supersedes()
     candidates = [v for v in verdicts if v.strength.rank > 0]
     kept = [
         v
         for v in candidates
         if not any(
-            v.cause in supersedes.get(w.cause, ()) and w.strength.rank >= max(v.strength.rank, Strength.LIKELY.rank)
+            v.cause in supersedes.get(w.cause, ()) and w.strength.rank >= max(v.strength.rank, _LIKELY)
             for w in candidates
             if w is not v
         )
@@ -144,14 +152,14 @@ def _excluding(verdict: Verdict) -> bool:
 
 
 def _excludes(role: Role, holds: bool | None) -> bool:
-    return (role is Role.REFUTE and holds is True) or (role is not Role.REFUTE and holds is False)
+    return holds is (role is _REFUTE)
 
 
 def _evidence(verdicts: Iterable[Verdict]) -> tuple[Cite, ...]:
     found: dict[tuple[str, int], Cite] = {}
     for verdict in verdicts:
         for condition in verdict.conditions:
-            if condition.role is not Role.REFUTE and condition.fact.holds:
+            if condition.role is not _REFUTE and condition.fact.holds:
                 for cite in condition.fact.cites[:6]:
                     found.setdefault((cite.file, cite.line), cite)
     order = {source: index for index, source in enumerate(TELLING)}
@@ -163,7 +171,7 @@ def _missing(verdicts: Iterable[Verdict]) -> tuple[Missing, ...]:
     for verdict in verdicts:
         for condition in verdict.conditions:
             fact = condition.fact
-            if fact.holds is None and fact.how and condition.role in (Role.REQUIRE, Role.CONFIRM):
+            if fact.holds is None and fact.how and condition.role in _NEEDED:
                 found.setdefault(fact.says, Missing(fact.says, f"{verdict.cause}: {fact.because}", fact.how))
     return tuple(found.values())[:8]
 

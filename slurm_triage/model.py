@@ -13,12 +13,42 @@ Three rules hold everywhere:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def quick(cls: type[T]) -> type[T]:
+    """A frozen dataclass with slots, made in half the time: a case makes thousands of these values.
+
+    Its `__init__` does the same, through the slots themselves and not through `object.__setattr__`.
+    """
+    names: dict[str, Any] = {"missing": MISSING}
+    head, body = [], []
+    for one in fields(cls):  # type: ignore[arg-type]
+        names[f"set_{one.name}"] = getattr(cls, one.name).__set__
+        names[f"default_{one.name}"] = one.default
+        if one.default_factory is not MISSING:
+            names[f"new_{one.name}"] = one.default_factory
+            body.append(f"if {one.name} is missing: {one.name} = new_{one.name}()")
+        bare = one.default is MISSING and one.default_factory is MISSING
+        head.append(one.name if bare else f"{one.name}=default_{one.name}")
+        body.append(f"set_{one.name}(self, {one.name})")
+    lines = "\n    ".join(body)
+    exec(f"def __init__(self, {', '.join(head)}):\n    {lines}", names)  # as dataclasses makes its own
+    made = names["__init__"]
+    made.__annotations__ = cls.__init__.__annotations__
+    made.__qualname__, made.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
+    cls.__init__ = made  # type: ignore[method-assign]
+    return cls
+
 
 # ------------------------------------------------------------------------------------------------ time and citation
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Stamp:
     """An instant known to lie in [lo, hi], in seconds since the epoch.
@@ -48,6 +78,7 @@ class Stamp:
         return (self.lo + self.hi) / 2 - (other.lo + other.hi) / 2
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Cite:
     """One line of evidence. `text` really is line `line` (1-based) of `file`, cut at 1,000 characters.
@@ -76,6 +107,7 @@ class Voice(Enum):
 # ------------------------------------------------------------------------------------------------ events
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something a source read from one or several lines.
@@ -99,6 +131,7 @@ class Event:
         return self.cite.node
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Unreadable(Event):
     """A record that could not be read; `why` is a short sentence. The other records of the file are not affected."""
@@ -106,6 +139,7 @@ class Unreadable(Event):
     why: str = ""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Sign(Event):
     """A message line that matched a signature of the catalog (`sources/catalog/`).
@@ -119,6 +153,7 @@ class Sign(Event):
     fields: Mapping[str, str] = field(default_factory=dict)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class ShownExit:
     """An exit code as a Slurm tool shows it: `rc:sig`.
@@ -132,6 +167,7 @@ class ShownExit:
     minus_128: bool | None = False
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class JobRecord(Event):
     """The allocation line of one attempt in accounting (sacct text, table or JSON).
@@ -182,6 +218,7 @@ class JobRecord(Event):
     final: bool | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class StepRecord(Event):
     """A step line of accounting. `job` and `step` identify it; other members as in `JobRecord`."""
@@ -202,6 +239,7 @@ class StepRecord(Event):
     final: bool | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class ControllerJob(Event):
     """One job of `scontrol show job`: slurmctld's memory, richer than accounting but short-lived.
@@ -220,6 +258,7 @@ class ControllerJob(Event):
     moment: str | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class HookEnv(Event):
     """The environment of Epilog (`hook` = `epilog_slurmd`) or EpilogSlurmctld (`epilog_slurmctld`).
@@ -235,6 +274,7 @@ class HookEnv(Event):
     forgeable: bool = True
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class StepInfo(Event):
     """What a slurmstepd says of its step before its first task record. None = not said, or not to be relied on.
@@ -253,6 +293,7 @@ class StepInfo(Event):
     sluid: str | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class TaskExit(Event):
     """slurmstepd's wait status of one task (SPANK task_exit). `status` is the raw wait status.
@@ -288,6 +329,7 @@ class TaskExit(Event):
         return bool(self.status & 0x80)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class MemoryCounters(Event):
     """Counters of a memory cgroup, read when a task ended. Sizes in bytes, None = not there.
@@ -311,6 +353,7 @@ class MemoryCounters(Event):
     restart: int | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class OomTask:
     """A row of the kernel's task dump; `rss` in bytes (pages times the page size of the log, 4 KiB if not said)."""
@@ -321,6 +364,7 @@ class OomTask:
     name: str
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class OomKill(Event):
     """One kill by the kernel's OOM killer, joined from its lines (invoked, limit, dump, summary, Killed).
@@ -346,6 +390,7 @@ class OomKill(Event):
     cites: tuple[Cite, ...] = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Reading(Event):
     """What the agent measured on a node after the job's end.
@@ -366,6 +411,7 @@ class Reading(Event):
         return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Setting(Event):
     """One configured value in force. `scope` is `cluster`, `partition` or `qos`; `owner` the partition's or QOS's name.
@@ -382,6 +428,7 @@ class Setting(Event):
 # ------------------------------------------------------------------------------------------------ coverage
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Coverage:
     """What was read from one file, or why it was not."""
@@ -399,6 +446,7 @@ class Coverage:
 # ------------------------------------------------------------------------------------------------ reasoning
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Fact:
     """A statement and whether it holds.
@@ -452,6 +500,7 @@ class Role(Enum):
     REFUTE = "refute"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Condition:
     """A fact in its role for one rule."""
@@ -460,6 +509,7 @@ class Condition:
     fact: Fact
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Action:
     """One thing to do; `command` is paste-ready or None."""
@@ -468,6 +518,7 @@ class Action:
     command: str | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Moment:
     """A line of the timeline."""
@@ -477,6 +528,7 @@ class Moment:
     cite: Cite
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class FirstFailure:
     """The rank that failed first, where it can be known."""
@@ -488,6 +540,7 @@ class FirstFailure:
     cite: Cite
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What one rule came to."""
@@ -502,6 +555,7 @@ class Verdict:
     notes: tuple[str, ...] = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Missing:
     """A fact that was not to be had, what it would settle, and how to get it."""
@@ -511,6 +565,7 @@ class Missing:
     how: str
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class ExitInfo:
     """The job's exit as best known. `code`/`signal` None = unknown; `raw` the wait status where a hook saw it."""
@@ -523,6 +578,7 @@ class ExitInfo:
     meaning: str = ""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class JobIdentity:
     """Which job, which attempt. `attempt` counts from 1; `attempts` is how many the evidence shows."""
@@ -550,6 +606,7 @@ class JobIdentity:
     uid: int | None = None  # of the owner: names of other uids' processes are not shown
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """The answer for one attempt, or for a whole folder (then with `parts`). `cause` is an id of `causes.toml`."""

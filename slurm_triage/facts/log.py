@@ -24,11 +24,12 @@ class Log:
         self._by_id: dict[str, list[Sign]] = {}
         for sign in self.signs:
             self._by_id.setdefault(sign.id, []).append(sign)
+        self._ids = self._by_id.keys()
         self.ends = tuple(s for s in self.signs if s.id in ("log_end", "log_empty"))
 
     def of(self, *ids: str) -> tuple[Sign, ...]:
         """All lines of these signatures, in the order of files and lines."""
-        if self._by_id.keys().isdisjoint(ids):
+        if self._ids.isdisjoint(ids):
             return ()
         found = [sign for id in ids if id in self._by_id for sign in self._by_id[id]]
         if len(found) < 2:

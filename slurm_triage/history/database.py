@@ -23,6 +23,9 @@ WRITE_WAIT = 15.0
 READ_WAIT = 5.0
 """Seconds a reader waits for a writer."""
 
+CACHE = 16 * 1024
+"""KiB of pages that a writer keeps in memory: more than a batch changes, so that readers wait for its end only."""
+
 MODE = 0o640
 """Mode of a new history: the owner writes, the group reads."""
 
@@ -138,6 +141,7 @@ def connect(path: Path, *, readonly: bool = False, current: bool = True) -> sqli
             if not readonly:
                 version(db, path)  # before anything is changed: refuses files that are not ours or newer than we are
                 db.execute("PRAGMA journal_mode = DELETE").fetchall()
+                db.execute(f"PRAGMA cache_size = -{CACHE}")
                 migrate(db, path)
             elif current:
                 _demand_current(version(db, path), path)

@@ -56,6 +56,7 @@ def _cited(cite: Cite, uid: int | None) -> dict[str, Any]:
     }
 
 
+_REQUIRE, _REFUTE = Role.REQUIRE, Role.REFUTE
 MOST_AGAINST = 2
 """Lines cited against a cause that is ruled out: twenty causes times all their lines would bury the answer."""
 
@@ -76,9 +77,9 @@ def ruled_out_by(verdict: Verdict) -> tuple[str, tuple[Cite, ...]]:
     against = [
         c
         for c in verdict.conditions
-        if (c.role is Role.REFUTE and c.fact.holds is True) or (c.role is Role.REQUIRE and c.fact.holds is False)
-    ] or [c for c in verdict.conditions if c.role is not Role.REFUTE and c.fact.holds is False]
-    against.sort(key=lambda c: (not c.fact.cites, c.role is not Role.REFUTE))  # what a line says comes first
+        if (c.role is _REFUTE and c.fact.holds is True) or (c.role is _REQUIRE and c.fact.holds is False)
+    ] or [c for c in verdict.conditions if c.role is not _REFUTE and c.fact.holds is False]
+    against.sort(key=lambda c: (not c.fact.cites, c.role is not _REFUTE))  # what a line says comes first
     because = "; ".join(dict.fromkeys(_decided(c) for c in against))
     cites = tuple(dict.fromkeys(cite for c in against for cite in c.fact.cites))[:MOST_AGAINST]
     return because or verdict.summary or "no reason was given", cites

@@ -28,6 +28,8 @@ from slurm_triage.service.judge import AttemptText, Case, Cluster, Judged, judge
 
 __all__ = ["AttemptText", "Case", "Failed", "Judged", "Pool", "PoolError"]
 
+EACH = 8
+"""Cases that are worth another process."""
 AHEAD = 32
 """Most cases that a process has in hand: it works on while the service records what it said."""
 BYTES_AHEAD = 8 * 1024 * 1024
@@ -88,8 +90,8 @@ class Pool:
         try:
             yield from self._there(cases)
         finally:
-            for worker in self._workers:
-                if worker.hand or not worker.started:  # given up in the middle: what it still says would be of no case
+            for worker in list(self._workers):
+                if worker.hand:  # given up in the middle: what it still says would be of no case
                     self._drop(worker)
 
     def close(self) -> None:
@@ -135,7 +137,7 @@ class Pool:
     def _feed(self, round_: _Round) -> None:
         """Gives out what waits, the processes that have least in hand first."""
         assert self._common is not None
-        while len(self._workers) < min(self.size, round_.left):
+        while len(self._workers) < min(self.size, 1 + round_.left // EACH):
             if self._stillborn >= STILLBORN:
                 self._stillborn = 0
                 raise PoolError(f"{sys.executable}: {STILLBORN} processes ended before they could judge anything")

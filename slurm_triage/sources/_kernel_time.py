@@ -15,7 +15,7 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum
 
 from slurm_triage.clock import Clock
-from slurm_triage.model import Stamp
+from slurm_triage.model import Stamp, quick
 
 DMESG_WALL = 5.0
 """Seconds by which a wall time of `dmesg -T` may be off: boot time plus stamp, without slews and steps since."""
@@ -39,6 +39,7 @@ class Layout(Enum):
     NONE = "no prefix"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line taken apart. `seconds` is the kernel's own stamp (since boot) if printed.

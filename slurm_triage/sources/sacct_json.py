@@ -258,6 +258,7 @@ def _step(step: Any, job: str | None, at: _Place, trust: bool, early: bool) -> S
 # --------------------------------------------------------------------------------------------------------------- file
 
 
+_JSON = json.JSONDecoder()
 _STEP_KEY = re.compile(r'"id"\s*:\s*"')
 _JOB_KEY = re.compile(r'"job_id"\s*:\s*[1-9]')
 
@@ -305,7 +306,7 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
 def _decode(text: str, position: int) -> tuple[Any, int]:
     """The value at `position` and where it ends. Raises ValueError for all that is not readable JSON."""
     try:
-        return json.JSONDecoder().raw_decode(text, position)
+        return _JSON.raw_decode(text, position)
     except RecursionError:
         raise ValueError("nested too deep") from None
 

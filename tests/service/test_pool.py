@@ -94,6 +94,12 @@ def test_nothing_starts_for_nothing(pool: Pool) -> None:
     assert list(pool.judge([], SETTINGS, VERSION)) == [] and not pool._workers
     judged(pool, cases()[:1])
     assert len(pool._workers) == 1
+    judged(pool, cases())
+    assert len(pool._workers) == 2  # also if the first one was quicker than the second could start
+    pids = [worker.process.pid for worker in pool._workers]
+    for _ in range(3):
+        judged(pool, cases()[:2])
+    assert [worker.process.pid for worker in pool._workers] == pids
 
 
 @pytest.mark.parametrize(
