@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from slurm_triage.history.database import HistoryError, is_about_the_document
-from slurm_triage.history.store import History
+from slurm_triage.history.store import BATCH, History
 from slurm_triage.log import Log
 from slurm_triage.model import Strength
 from slurm_triage.service import ask
@@ -103,11 +104,16 @@ class Round:
         looks = {raw: glance(files["sacct.psv"]) for raw, files in shown.items() if "sacct.psv" in files}
         sent = {raw: assemble(look, told.get(raw, ())) for raw, look in looks.items()}
         new = [job for job in jobs if job.raw not in looks or not self._known(job.raw, shown[job.raw], sent[job.raw])]
-        judged_now = {job.raw for job in jobs} - {job.raw for job in new}
-        if new:
-            judged_now |= self._judge(new, shown, looks, sent)
-        if means.intake:
-            means.intake.used([(raw, len(told.get(raw, ()))) for raw in judged_now])
+        self._used({job.raw for job in jobs} - {job.raw for job in new}, told)
+        for done in self._judge(new, shown, looks, sent) if new else ():
+            self._used(done, told)
+            self.keep()
+
+    def _used(self, jobs: Iterable[str], told: Mapping[str, Sequence[Told]]) -> None:
+        """It is done with what nodes sent of these jobs."""
+        cases = [(raw, len(told.get(raw, ()))) for raw in jobs]
+        if self.means.intake and cases:
+            self.means.intake.used(cases)
 
     def _known(self, job: str, files: Mapping[str, bytes], sent: Assembled) -> bool:
         said = self.ledger.said.get(job)
@@ -119,8 +125,11 @@ class Round:
         shown: Mapping[str, Mapping[str, bytes]],
         looks: Mapping[str, Glance],
         sent: Mapping[str, Assembled],
-    ) -> set[str]:
-        """Judges those that are final; returns the raw ids of those with which it is done."""
+    ) -> Iterator[set[str]]:
+        """Judges those that are final; yields the raw ids of those with which it is done, some at a time.
+
+        What is judged is recorded and published soon: whoever is killed in the middle of a storm has lost little.
+        """
         settings = self.means.asker.settings()
         patient = patience(settings)
         ready: list[JobName] = []
@@ -141,15 +150,18 @@ class Round:
         views = self.means.asker.controller(ready)
         cases = [_case(job.raw, shown[job.raw], views.get(job.raw), sent[job.raw]) for job in ready]
         digests = {job.raw: _digest(shown[job.raw], sent[job.raw]) for job in ready}
-        results = list(self.means.pool.judge(cases, settings, self.means.asker.version))
-        said = self._record(results, digests)
-        for raw in said:
-            for why in sent[raw].foreign:
-                self.means.log.error("foreign", job=raw, why=why)
-        if self.means.publisher:
-            fresh = [(raw, result, looks[raw]) for raw, result in results if raw in said and isinstance(result, Judged)]
-            self.means.publisher.publish(fresh, self.history, self.now)
-        return {raw for raw, _ in results} | given_up
+        if given_up:
+            yield given_up
+        results = self.means.pool.judge(cases, settings, self.means.asker.version)
+        while some := list(islice(results, BATCH)):
+            said = self._record(some, digests)
+            for raw in said:
+                for why in sent[raw].foreign:
+                    self.means.log.error("foreign", job=raw, why=why)
+            if self.means.publisher:
+                fresh = [(raw, found, looks[raw]) for raw, found in some if raw in said and isinstance(found, Judged)]
+                self.means.publisher.publish(fresh, self.history, self.now)
+            yield {raw for raw, _ in some}
 
     def _record(self, results: Iterable[tuple[str, Judged | Failed]], digests: Mapping[str, str]) -> set[str]:
         """Puts verdicts into the history, in one transaction; returns of whom something new was said."""
