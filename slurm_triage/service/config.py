@@ -50,6 +50,8 @@ class Settings:
     """Processes that judge."""
     listen: str = ""
     """Where agents reach the service: `HOST:PORT`, or `:6821` for all addresses. Empty: there are no agents."""
+    folder: str = ""
+    """A folder that nodes and the service share, for nodes that cannot connect to `listen`. Empty: there is none."""
     auth: str = "munge"
     """How messages are signed: `munge`, or `key` with a key that nodes and service share."""
     key: Path = Path("/etc/slurm-triage/key")
@@ -161,6 +163,8 @@ def _words(key: str, values: tuple[str, ...], place: str) -> tuple[str, ...]:
 def _word(key: str, value: str, place: str) -> str:
     if key == "auth" and value not in KINDS:
         raise ConfigError(f"{place}: auth has to be one of {', '.join(KINDS)}")
+    if key == "folder" and value and (not value.startswith("/") or "\0" in value):
+        raise ConfigError(f"{place}: folder has to be an absolute path")
     if key == "listen" and value:
         try:
             address(value)

@@ -6,8 +6,10 @@ import pwd
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 
 from slurm_triage.log import Log
 from slurm_triage.service import admit
@@ -17,6 +19,8 @@ from slurm_triage.service.config import Settings, address
 from slurm_triage.service.gate import SHARE, Gate
 from slurm_triage.service.intake import Intake, IntakeError
 from slurm_triage.service.listener import Listener, ListenError
+from slurm_triage.service.mailbox import BoxError
+from slurm_triage.service.mailroom import Mailroom, by_origin
 from slurm_triage.service.metrics import metrics
 from slurm_triage.service.notify import notify
 from slurm_triage.service.peers import Peers
@@ -53,6 +57,7 @@ class Service:
         self.asker = Asker(settings.timeout)
         self.pool = Pool(int(settings.workers))
         self.listener: Listener | None = None
+        self.mailroom: Mailroom | None = None
         self.sweeper = Sweeper(Means(settings, self.asker, self.pool, log))
         self.stop = threading.Event()
         self._heard = threading.Event()
@@ -164,7 +169,9 @@ class Service:
 
     def _metrics(self, ledger: books.Ledger) -> None:
         try:
-            agents = dict(self.listener.counts) if self.listener else {}
+            agents: Counter[str] = Counter()
+            for door in self._doors():
+                agents.update(door.counts)
             text = metrics(ledger, self.asker.calls, self.clock(), agents)
             books.save(self.settings.state / "metrics.prom", text, 0o644)
         except books.LedgerError as error:
@@ -179,12 +186,12 @@ class Service:
     def run(self) -> None:
         """Rounds until SIGTERM or SIGINT; of a round that is under way the part in hand is finished first.
 
-        Raises `StartError` if the port for agents cannot be opened.
+        Raises `StartError` if the port for agents cannot be opened, or the folder cannot be used.
         """
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.end())
         try:
-            if self.settings.listen:
+            if self.settings.listen or self.settings.folder:
                 self.open()
             notify("READY=1")
             self.log.info("started", interval=self.settings.interval, history=self.settings.history)
@@ -202,9 +209,9 @@ class Service:
         self._heard.set()
 
     def close(self) -> None:
-        """Closes the port and the processes."""
-        if self.listener is not None:
-            self.listener.stop()
+        """Closes the port, leaves the folder, ends the processes."""
+        for door in self._doors():
+            door.stop()
         self.pool.close()
 
     def _until(self, end: float) -> None:
@@ -218,29 +225,67 @@ class Service:
                 self._heard.clear()
 
     def open(self) -> None:
-        """Opens the port for agents. Raises `StartError`."""
+        """Opens the ways for agents: the port, the folder, or both. Raises `StartError`."""
         settings = self.settings
+        if settings.folder and settings.auth == "key" and settings.check_addresses:
+            raise StartError(
+                f"folder {settings.folder} with a key: nobody can tell which host a file comes from. Set "
+                "check_addresses = false if whoever has the key is believed about every node"
+            )
         try:
             intake, texts = Intake(settings.state), Texts(settings.state)
             slurm = self._slurm_uid()
-            self.listener = Listener(
-                address(settings.listen),
-                auth_of(settings.auth, str(settings.key)),
-                intake,
-                texts,
-                self._check(slurm),
-                self.log,
-                self._heard.set,
-                self.clock,
-                Gate(SHARE if settings.check_addresses else 1),
-                lambda uid: uid in (0, slurm),
-            )
-            self.listener.start()
-        except (IntakeError, TextsError, ListenError, AuthError) as error:
+            check = self._check(slurm)
+            if settings.listen:
+                self._open_port(intake, texts, check, slurm)
+            if settings.folder:
+                self._open_folder(intake, texts, check, slurm)
+        except (IntakeError, TextsError, ListenError, BoxError, AuthError) as error:
             raise StartError(str(error)) from error
-        publisher = Publisher(settings, texts, self.listener.published)
+        publisher = Publisher(settings, texts, self._published)
         self.sweeper = Sweeper(Means(settings, self.asker, self.pool, self.log, intake, publisher))
+
+    def _open_port(self, intake: Intake, texts: Texts, check: admit.Check, slurm: int) -> None:
+        settings = self.settings
+        self.listener = Listener(
+            address(settings.listen),
+            auth_of(settings.auth, str(settings.key)),
+            intake,
+            texts,
+            check,
+            self.log,
+            self._heard.set,
+            self.clock,
+            Gate(SHARE if settings.check_addresses else 1),
+            lambda uid: uid in (0, slurm),
+        )
+        self.listener.start()
         self.log.info("listening", address=f"{self.listener.address[0]}:{self.listener.address[1]}")
+
+    def _open_folder(self, intake: Intake, texts: Texts, check: admit.Check, slurm: int) -> None:
+        settings = self.settings
+        self.mailroom = Mailroom(
+            Path(settings.folder),
+            auth_of(settings.auth, str(settings.key)),
+            intake,
+            texts,
+            by_origin(check) if settings.check_addresses else check,
+            self.log,
+            self._heard.set,
+            self.clock,
+            lambda uid: uid in (0, slurm),
+        )
+        self.mailroom.start()
+        self.log.info("listening", folder=settings.folder)
+
+    def _doors(self) -> list[Listener | Mailroom]:
+        """The ways that are open."""
+        return [door for door in (self.listener, self.mailroom) if door is not None]
+
+    def _published(self, jobs: Iterable[str]) -> None:
+        listed = list(jobs)
+        for door in self._doors():
+            door.published(listed)
 
     def _slurm_uid(self) -> int:
         try:

@@ -121,9 +121,8 @@ def _write(inbox: int, name: str, data: bytes) -> None:
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)  # a full file system of a server says so here
     finally:
-        os.close(descriptor)
+        os.close(descriptor)  # NFS sends it now, and says if there is no room
 
 
 def _look(top: int, name: str) -> bytes | None:
