@@ -33,6 +33,12 @@ PAUSE = (5.0, 60.0)
 """Seconds between two tries to reach the service: the first, and the longest."""
 TRIM_EVERY = 60.0
 """Seconds between two looks whether the drawers hold too much or too old things."""
+LONGEST = 1200.0
+"""Seconds after which an activation ends though there is work left: the next one goes on."""
+SHORTEST_POLL = 2.0
+"""Seconds between two long polls that brought nothing: a service that answers at once must not be asked at once."""
+SAME_TROUBLE = 600.0
+"""Seconds after which the same trouble with a spool is logged again."""
 ALL_EVERY = 240.0
 """Seconds between two questions about all targets, also those that another node writes, or that are written."""
 
@@ -62,29 +68,44 @@ class Agent:
         self._try_at = float("-inf")
         self._all_at = float("-inf")
         self._trimmed_at = float("-inf")
+        self._trouble: dict[str, tuple[str, float]] = {}
 
     # -------------------------------------------------------------------------------------------- activations
 
     def run(self) -> None:
         """Does what there is to do, and waits for diagnoses of jobs whose batch host this is. Raises `AnotherAgent`."""
         with alone(self.settings.state):
-            end = time.monotonic() + self.settings.linger
-            while not self.stop():
-                worked, soon = self.round(max(0.0, end - time.monotonic()))
+            began = time.monotonic()
+            end = began + self.settings.linger
+            while not self.stop() and time.monotonic() - began < LONGEST:
+                asked_at = time.monotonic()
+                worked, soon = self.round(max(0.0, end - asked_at))
                 if worked:
                     end = time.monotonic() + self.settings.linger
                 if soon:
                     time.sleep(NAP)
                 elif not self._waits() or self._pause or time.monotonic() >= end:
                     return
+                elif not worked:
+                    self._rest(min(asked_at + SHORTEST_POLL, end))
 
     def watch(self) -> None:
         """The same without an end, for hosts without systemd. Raises `AnotherAgent`."""
         with alone(self.settings.state):
             while not self.stop():
-                worked, _ = self.round()
-                if not worked:
+                asked_at = time.monotonic()
+                worked, soon = self.round()
+                if soon:
                     time.sleep(NAP)
+                elif not worked:
+                    self._rest(asked_at + SHORTEST_POLL)
+
+    def _rest(self, until: float) -> None:
+        """Sleeps until then (monotonic), or until there is something to do."""
+        while not self.stop() and (left := until - time.monotonic()) > 0:
+            time.sleep(min(NAP, left))
+            if self._new_records():
+                return
 
     def round(self, wait: float = WAIT) -> tuple[bool, bool]:
         """One look at everything: (whether something was done, whether something has to be looked at again soon).
@@ -102,17 +123,26 @@ class Agent:
                 with Spool(path, usual_owner(path)) as spool:
                     some, young = self.gatherer.gather(spool)
             except NoSpool:
+                self._trouble.pop(path, None)
                 continue
             except (SpoolError, OSError) as error:
-                self.log.error("spool", path=path, why=str(error))
+                self._troubled(path, str(error))
                 continue
+            self._trouble.pop(path, None)
             handled, soon = handled + some, soon or young
         if time.monotonic() - self._trimmed_at >= TRIM_EVERY:
             self._trimmed_at = time.monotonic()
-            for drawer in (self.outbox, self.targets):
-                if lost := drawer.trim():
-                    self.log.error("dropped", what=drawer.path, files=lost)
+            self.targets.trim()  # what is old there has had its time
+            if lost := self.outbox.trim():
+                self.log.error("dropped", what=self.outbox.path, files=lost)
         return handled, soon
+
+    def _troubled(self, path: str, why: str) -> None:
+        """Logs what is wrong with a spool, but not over and over."""
+        before, at = self._trouble.get(path, ("", 0.0))
+        if why != before or time.monotonic() - at >= SAME_TROUBLE:
+            self._trouble[path] = (why, time.monotonic())
+            self.log.error("spool", path=path, why=why)
 
     # -------------------------------------------------------------------------------------------- the service
 
@@ -145,8 +175,10 @@ class Agent:
         return any(target.waits for target in self.exchange.listed())
 
     def _new_records(self) -> bool:
-        """Whether something lies in a spool that is old enough to be looked at."""
+        """Whether something lies in a spool that is old enough to be looked at, and that can be."""
         for path in self.settings.spools:
+            if path in self._trouble:
+                continue
             try:
                 with os.scandir(f"{path}/new") as found:
                     if any(self.clock() - entry.stat(follow_symlinks=False).st_mtime >= self.settings.settle
@@ -178,7 +210,7 @@ def trusted(users: tuple[str, ...]) -> set[int]:
     """The uids of these users (names or numbers); names that this host does not know are passed over."""
     found = set()
     for user in users:
-        if user.isdigit():
+        if user.isascii() and user.isdigit():
             found.add(int(user))
             continue
         try:

@@ -70,6 +70,14 @@ class Drawer:
                 found.append(Entry(name, status.st_size, status.st_mtime))
         return sorted(found, key=lambda entry: (entry.mtime, entry.name))
 
+    def has(self, name: str) -> bool:
+        """Whether a file of this name lies there."""
+        try:
+            os.stat(name, dir_fd=self._folder, follow_symlinks=False)
+        except OSError:
+            return False
+        return True
+
     def put(self, name: str, data: bytes) -> None:
         """Writes a file, in the place of one of this name. Raises `OSError`; the old one is then as it was."""
         partial = f".{name}.{os.getpid()}"

@@ -8,8 +8,8 @@ from typing import Any
 from slurm_triage.log import Log
 from slurm_triage.node.config import Settings
 from slurm_triage.node.deliver import Delivered, deliver
-from slurm_triage.node.drawer import Drawer
-from slurm_triage.node.target import MOST_TRIES, Target, read
+from slurm_triage.node.drawer import Drawer, Entry
+from slurm_triage.node.target import AGAIN, MOST_TRIES, Target, read
 from slurm_triage.sections import Section
 from slurm_triage.transport.client import Abandoned, Client, Refused, Unreachable
 from slurm_triage.transport.message import Malformed, Message, unpack
@@ -20,6 +20,8 @@ SIZE_AT_ONCE = 4 * 1024 * 1024
 """Bytes from which on no further case is added to a message."""
 ASKED_AT_ONCE = 200
 """Targets of one question."""
+TOLD_AT_ONCE = 500
+"""Texts of which one question tells what came of them."""
 SECONDS = 15.0
 """What writing one diagnosis may take."""
 
@@ -41,6 +43,7 @@ class Exchange:
         self.outbox, self.targets = outbox, targets
         self._write = writer
         self._news: list[dict[str, Any]] = []
+        self._read: dict[Entry, Target] = {}
 
     # -------------------------------------------------------------------------------------------- evidence
 
@@ -75,7 +78,7 @@ class Exchange:
     def _send(self, batch: Sequence[str], message: Message) -> int:
         try:
             answer = self.client.ask(message)
-        except Refused as error:
+        except (Refused, Malformed) as error:  # Malformed: together they are too large
             if len(batch) > 1:  # one of them spoils the others
                 return sum(self._send([name], self._alone(message, index)) for index, name in enumerate(batch))
             self._refused(batch[0], str(error))
@@ -101,21 +104,23 @@ class Exchange:
     def _refused(self, name: str, why: str) -> None:
         self.log.error("refused", what=name, why=why)
         self.outbox.remove(name)
-        self.targets.remove(name)
+        self.targets.remove(name.partition(AGAIN)[0])
 
     # -------------------------------------------------------------------------------------------- texts
 
     def listed(self) -> list[Target]:
-        """The targets of this host, oldest first."""
-        found = []
+        """The targets of this host, oldest first. There may be thousands: only those that have changed are read."""
+        known, self._read = self._read, {}
         for entry in self.targets.entries():
-            data = self.targets.read(entry.name)
-            target = read(data) if data is not None else None
+            target = known.get(entry)
+            if target is None:
+                data = self.targets.read(entry.name)
+                target = read(data) if data is not None else None
             if target is None or target.name != entry.name:
                 self.targets.remove(entry.name)
             else:
-                found.append(target)
-        return found
+                self._read[entry] = target
+        return list(self._read.values())
 
     def fetch(self, targets: Sequence[Target], wait: float, until: Callable[[], bool] = lambda: False) -> int:
         """Asks for texts and writes them; says how many targets something was said of. `wait` as `Client.ask`.
@@ -124,7 +129,10 @@ class Exchange:
         """
         said = 0
         for first in range(0, len(targets), ASKED_AT_ONCE):
-            said += self._fetch(targets[first : first + ASKED_AT_ONCE], wait, until)
+            some = targets[first : first + ASKED_AT_ONCE]
+            last = first + len(some) == len(targets)
+            # Nothing waits behind a question that may take its time.
+            said += self._fetch(some, wait if last and not said else 0.0, until)
         return said
 
     def _fetch(self, targets: Sequence[Target], wait: float, until: Callable[[], bool]) -> int:
@@ -139,11 +147,11 @@ class Exchange:
             }
             for target in targets
         ]
-        news, self._news = self._news, []
+        news, self._news = self._news[:TOLD_AT_ONCE], self._news[TOLD_AT_ONCE:]
         try:
             answer = self.client.ask(Message("texts", {"asked": asked, "wait": wait, "done": news}), wait, until)
         except (Abandoned, Unreachable, Refused) as error:
-            self._news = news
+            self._news = news + self._news
             if isinstance(error, Refused):
                 self.log.error("refused", what="targets", why=str(error))
             if isinstance(error, Unreachable):
@@ -151,39 +159,51 @@ class Exchange:
             return 0
         items = answer.head.get("texts")
         said = 0
+        left = dict(enumerate(targets))
         for item in items if isinstance(items, list) else ():
             index = item.get("index") if isinstance(item, dict) else None
-            if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < len(targets):
-                self._said(targets[index], item)
-                said += 1
+            # One answer of each: what is written, and how often, is not only the service's to say.
+            target = left.pop(index, None) if type(index) is int else None
+            if target is not None:
+                said += self._said(target, item)
         return said
 
     def tell(self) -> None:
         """Tells the service what came of texts, if that is not said yet. Raises `Unreachable`."""
-        if self._news:
+        while self._news:
+            before = len(self._news)
             self._fetch((), 0.0, lambda: False)
+            if len(self._news) >= before:
+                return
 
-    def _said(self, target: Target, item: dict[str, Any]) -> None:
-        """What the service said of one target: a text, that there will be none, or that somebody else has it."""
+    def _said(self, target: Target, item: dict[str, Any]) -> bool:
+        """What the service said of one target: a text, that there will be none, or that somebody else has it.
+
+        Whether anything is different now. What this agent does not understand is nothing said: it must not make it ask
+        again at once.
+        """
         state, revision = item.get("state"), item.get("revision")
-        if state == "text" and isinstance(revision, int):
-            self._text(target, item, revision)
-        elif state == "none" and not target.closed:
+        if state == "text" and type(revision) is int:
+            return self._text(target, item, revision)
+        if state == "none" and not target.closed:
             target.closed = True
             self.targets.put(target.name, target.data())
-        elif state == "forget":
+            return True
+        if state == "forget":
             self.targets.remove(target.name)
+            return True
+        return False
 
-    def _text(self, target: Target, item: dict[str, Any], revision: int) -> None:
+    def _text(self, target: Target, item: dict[str, Any], revision: int) -> bool:
         about = item.get("section")
         if not isinstance(about, dict) or not all(isinstance(value, str) for value in about.values()):
             self.log.error("no-text", job=target.job.job, why="what the service sent is no section")
-            return
+            return False
         try:
             section = Section(**about)
         except (TypeError, ValueError) as error:
             self.log.error("no-text", job=target.job.job, why=f"what the service sent is no section: {error}")
-            return
+            return False
         name = str(item.get("name", ""))
         came = self._write(target.job, name, section, SECONDS, first_uid=self.settings.first_uid)
         if came.written:
@@ -211,3 +231,4 @@ class Exchange:
                 "why": came.why,
             }
         )
+        return True

@@ -14,7 +14,7 @@ from slurm_triage.node.config import Settings
 from slurm_triage.node.drawer import Drawer
 from slurm_triage.node.evidence import evidence
 from slurm_triage.node.job import Job
-from slurm_triage.node.target import Target
+from slurm_triage.node.target import AGAIN, Target, read
 from slurm_triage.spool import Record, Spool
 from slurm_triage.spool_evidence import Attempt, attempts, files, node_of
 
@@ -22,6 +22,8 @@ ABANDONED = 86400.0
 """Seconds without a write after which what lies in the spool's tmp/ is taken over."""
 AT_ONCE = 100
 """Jobs of one round: then the outbox is emptied before the next."""
+MOST_WAITING = 8
+"""Most pieces of evidence of one attempt that wait in the outbox."""
 CONTROLLER = "epilogslurmctld"
 """Kind of the records that the controller's hook writes."""
 
@@ -105,10 +107,26 @@ class Gatherer:
             budget = Budget(now=self._round, state=self.settings.state)
             found += [self._collected(name, job, budget) for name in self.collectors]
         target = Target(job, now, ended)
-        self.outbox.put(target.name, evidence(job, role, found, ended, now))
+        self.outbox.put(self._free(target.name), evidence(job, role, found, ended, now))
         if self.settings.files and job.uid >= self.settings.first_uid and os.geteuid() == 0:
-            self.targets.put(target.name, target.data())
+            self._aim(target)
         self.log.info("collected", job=job.job, node=job.node, files=sum(len(part.files) for part in found))
+
+    def _free(self, name: str) -> str:
+        """The name for evidence: that of records which came before may wait there still, and must not be lost."""
+        names = [name, *(f"{name}{AGAIN}{number}" for number in range(2, MOST_WAITING + 1))]
+        return next((one for one in names if not self.outbox.has(one)), names[-1])
+
+    def _aim(self, target: Target) -> None:
+        """Keeps the target, joined with what is known of its attempt."""
+        kept = self.targets.read(target.name)
+        old = read(kept) if kept is not None else None
+        joined = target.after(old) if old is not None else target
+        if joined is None:
+            self.log.error("no-identity", job=target.job.job, why="records that came later name another user")
+            self.targets.remove(target.name)
+        else:
+            self.targets.put(target.name, joined.data())
 
     def _collected(self, name: str, job: Job, budget: Budget) -> Collected:
         if name == "job_log" and not (self.settings.read_output and job.uid >= self.settings.first_uid):

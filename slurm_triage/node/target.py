@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from slurm_triage.node.job import Job
 
 MOST_TRIES = 6
 """Times that a diagnosis is tried to be written, minutes apart."""
+
+AGAIN = ".again."
+"""What stands behind a target's name in that of further evidence about its attempt."""
 
 
 @dataclass
@@ -37,6 +40,16 @@ class Target:
     def waits(self) -> bool:
         """Whether this node is the one to wait for the text."""
         return self.job.batch_host and not self.closed and not self.tries
+
+    def after(self, old: Target) -> Target | None:
+        """What is known after records of the same attempt have come later; None if they are about another user.
+
+        Records that come late may say less than those before: what they do not say stays as it was.
+        """
+        if (self.job.uid, self.job.gid) != (old.job.uid, old.job.gid):
+            return None
+        told = {field.name: getattr(self.job, field.name) or getattr(old.job, field.name) for field in fields(Job)}
+        return replace(old, job=Job(**told))
 
     def data(self) -> bytes:
         """The target as bytes."""

@@ -90,9 +90,11 @@ class Client:
                     raise Abandoned
                 if time.monotonic() > deadline:
                     raise TimeoutError("no answer in time")
-            with stream.makefile("rb") as reader:
-                first, second = wire.sizes(reader.readline(wire.LONGEST_LINE))
-                said, answer = reader.read(first), _all(reader, second, deadline)
+            line = bytearray()
+            while not line.endswith(b"\n") and len(line) < wire.LONGEST_LINE:
+                line += _all(stream, 1, deadline) or b"\n"
+            first, second = wire.sizes(bytes(line))
+            said, answer = _all(stream, first, deadline), _all(stream, second, deadline)
         if len(said) != first or len(answer) != second:
             raise Malformed("the answer was cut")
         return self._auth.check(said, auth.digest(wire.ANSWER, answer, about)), answer
@@ -108,13 +110,15 @@ class Client:
         return self._auth.unseal(said, about)
 
 
-def _all(reader: object, size: int, deadline: float) -> bytes:
-    """So many bytes, or fewer if the stream ends. Raises `TimeoutError` past the deadline."""
+def _all(stream: socket.socket, size: int, deadline: float) -> bytes:
+    """So many bytes, or fewer if the stream ends. Raises `TimeoutError` past the deadline, however slowly they come."""
     pieces, left = [], size
     while left:
-        if time.monotonic() > deadline:
+        rest = deadline - time.monotonic()
+        if rest <= 0:
             raise TimeoutError("no whole answer in time")
-        piece = reader.read1(min(left, 1 << 20))  # type: ignore[attr-defined]
+        stream.settimeout(rest)
+        piece = stream.recv(min(left, 1 << 20))
         if not piece:
             break
         pieces.append(piece)

@@ -6,8 +6,9 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,14 @@ from slurm_triage.node.config import ConfigError, Settings, read
 from slurm_triage.node.deliver import Delivered
 from slurm_triage.node.drawer import Drawer, DrawerError, Limits
 from slurm_triage.node.job import Job
-from slurm_triage.node.target import MOST_TRIES, Target
+from slurm_triage.node.target import AGAIN, MOST_TRIES, Target
 from slurm_triage.node.target import read as read_target
 from slurm_triage.sections import Section
 from slurm_triage.service.admit import TAKEN
 from slurm_triage.service.intake import Intake
 from slurm_triage.service.listener import Listener
 from slurm_triage.service.texts import NONE, Text, Texts
+from slurm_triage.transport import message
 from slurm_triage.transport.key import Key
 from tests.spool import writers
 
@@ -445,3 +447,186 @@ def test_settings_of_the_agent() -> None:
 def test_a_wrong_setting_is_a_sentence(text: str, why: str) -> None:
     with pytest.raises(ConfigError, match=r"agent\.toml line 1: .*" + why.replace("[", r"\[") + "|" + why):
         read(text, "agent.toml")
+
+
+# ------------------------------------------------------------------------------------------------ trouble
+
+
+def _past(end: float) -> bool:
+    return time.monotonic() >= end
+
+
+@pytest.mark.parametrize(
+    "item", [{"state": "postponed"}, {"state": "text", "revision": "1"}, {"state": "text", "revision": 1}]
+)
+def test_a_service_that_says_nonsense_at_once_is_not_asked_at_once(node: Node, item: dict[str, object]) -> None:
+    """A newer service, or one that was taken over, must not make all nodes of a cluster ask as fast as they can."""
+    node.leave()
+
+    def answer(asked: Sequence[object], now: float) -> list[dict[str, Any]]:
+        return [{"index": n, **item} for n, _ in enumerate(asked)]
+
+    node.texts.answer = answer  # type: ignore[method-assign]
+    assert node.listener is not None
+    for go in ("run", "watch"):
+        before = node.listener.counts["texts-messages"]
+        end = time.monotonic() + 3
+        agent = node.agent(linger=3.0)
+        agent.stop = partial(_past, end)
+        getattr(agent, go)()
+        assert time.monotonic() - end < 2
+        assert 1 <= node.listener.counts["texts-messages"] - before <= 8
+    assert not node.written
+
+
+def test_one_answer_writes_a_text_once(node: Node) -> None:
+    node.leave()
+    node.say()
+    plain = node.texts.answer
+
+    def many(asked: Any, now: float) -> list[dict[str, Any]]:
+        return [{**item, "revision": number} for item in plain(asked, now) for number in range(1, 200)]
+
+    node.texts.answer = many  # type: ignore[method-assign]
+    node.agent(linger=0.0).run()
+    assert len(node.written) == 1
+
+
+def test_trouble_with_a_spool_is_said_once_and_makes_nobody_hurry(node: Node) -> None:
+    node.leave()
+    node.agent(linger=0.0).run()
+    node.leave("1005")  # which cannot be taken
+    node.spool.chmod(0o777)
+    node.lines.clear()
+    assert node.listener is not None
+    before = node.listener.counts["texts-messages"]
+    node.agent(linger=3.0).run()
+    assert [line for line in node.lines if "spool" in line] == node.lines[:1] and "chmod go-w" in node.lines[0]
+    assert node.listener.counts["texts-messages"] - before <= 3
+    node.spool.chmod(0o700)
+    node.agent(linger=0.0).run()
+    assert set(node.intake.of(["1004", "1005"])) == {"1004", "1005"}
+
+
+def test_records_that_come_late_replace_nothing(node: Node) -> None:
+    """They say less than those before, which may wait for the service still."""
+    node.down()
+    node.leave(SLURM_ARRAY_JOB_ID="1000", SLURM_ARRAY_TASK_ID="4", SLURM_JOB_NAME="fit", SLURM_JOB_USER="eve")
+    agent = node.agent(linger=0.0)
+    agent.run()
+    (target,) = agent.exchange.listed()
+    target.revision, target.closed = 3, True
+    agent.targets.put(target.name, target.data())
+    late = node.spool / "new" / f"1004.1001.{START + 9}.99.spank"
+    late.write_bytes(writers.epilog("1004", "c1", START, SLURM_JOB_GID="1001", SLURM_JOB_STDOUT="/shared/out"))
+    late.chmod(0o600)
+    agent = node.agent(linger=0.0)
+    agent.run()
+    (target,) = agent.exchange.listed()
+    assert (target.job.array, target.job.name, target.job.user) == (("1000", "4"), "fit", "eve")
+    assert (
+        target.job.stdout == "/shared/out" and target.job.batch_host and (target.revision, target.closed) == (3, True)
+    )
+    node.up()
+    node.agent(linger=0.0).run()
+    cases = node.intake.of(["1004"])["1004"]
+    assert sorted(name for case in cases for name in case.files if "env" in name) == [
+        "env.epilog.c1.txt",
+        "env.spank.c1.txt",
+    ]
+
+
+def test_late_records_of_another_user_take_the_target_away(node: Node) -> None:
+    node.leave()
+    node.agent(linger=0.0).run()
+    late = node.spool / "new" / f"1004.1002.{START + 9}.99.spank"
+    late.write_bytes(
+        writers.epilog("1004", "c1", START, SLURM_JOB_GID="1001").replace(b"SLURM_JOB_UID=1001", b"SLURM_JOB_UID=1002")
+    )
+    late.chmod(0o600)
+    node.agent(linger=0.0).run()
+    assert node.lying()["targets"] == 0 and any("another user" in line for line in node.lines)
+
+
+def test_refused_evidence_takes_its_target_along_whatever_it_is_called(node: Node) -> None:
+    node.down()
+    node.leave()
+    node.agent(linger=0.0).run()
+    agent = node.agent()
+    (entry,) = agent.outbox.entries()
+    agent.outbox.put(entry.name + AGAIN + "2", agent.outbox.read(entry.name) or b"")
+    agent.outbox.remove(entry.name)
+    node.check = lambda *_: "refused: no"
+    node.up()
+    node.agent(linger=0.0).run()
+    assert node.lying()["outbox"] == 0 == node.lying()["targets"]
+
+
+def test_cases_that_are_too_large_together_are_sent_one_by_one(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(5):
+        node.leave(str(1004 + number))
+    agent = node.agent(linger=0.0)
+    agent._gather()
+    monkeypatch.setattr(message, "MOST_HEAD", 1000)
+    agent.exchange.send()
+    assert node.intake.waiting() == 5 and node.lying()["outbox"] == 0
+
+
+def test_thousands_of_targets_are_read_once(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.leave()
+    agent = node.agent()
+    agent._gather()
+    read: list[str] = []
+    plain = agent.targets.read
+
+    def counted(name: str) -> bytes | None:
+        read.append(name)
+        return plain(name)
+
+    monkeypatch.setattr(agent.targets, "read", counted)
+    first = agent.exchange.listed()
+    assert agent.exchange.listed() == first and len(read) == 1
+    changed = Target(**{**vars(first[0]), "revision": 7})
+    agent.targets.put(changed.name, changed.data())
+    assert agent.exchange.listed() == [changed] and len(read) == 2
+    agent.targets.remove(changed.name)
+    assert agent.exchange.listed() == []
+
+
+def test_an_activation_ends_though_there_is_always_something_to_do(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents, "LONGEST", 1.0)
+    agent = node.agent()
+    monkeypatch.setattr(agent, "round", lambda wait: (True, True))
+    began = time.monotonic()
+    agent.run()
+    assert 0.9 < time.monotonic() - began < 5
+
+
+def test_an_answer_that_comes_byte_by_byte_is_given_up(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    from slurm_triage.transport import client
+
+    monkeypatch.setattr(client, "ANSWER", 0.5)
+    monkeypatch.setattr(client, "CONNECT", 0.5)
+
+    def drip(server: socket.socket, head: bytes) -> None:
+        stream, _ = server.accept()
+        with stream:
+            stream.recv(1 << 20)
+            try:
+                stream.sendall(head)
+                for _ in range(100):
+                    stream.sendall(b"1")
+                    time.sleep(0.1)
+            except OSError:
+                return
+
+    for head in (b"", b"SLTR1 64000 10\n", b"SLTR1 1 64000\n"):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            thread = threading.Thread(target=drip, args=(server, head), daemon=True)
+            thread.start()
+            way = client.Client([f"127.0.0.1:{server.getsockname()[1]}"], Key(KEY), [ME])
+            began = time.monotonic()
+            with pytest.raises(client.Unreachable):
+                way.ask(message.Message("texts"))
+            assert time.monotonic() - began < 5
+            thread.join(15)
