@@ -14,6 +14,8 @@ MOST_LEFT = 2
 """Children that could not be killed (their file system hangs) and are left behind; beyond it none is started."""
 GRACE = 1.0
 """Seconds that a child has to clear up once it is given up."""
+WHY_LIMIT = 500
+"""Bytes of the sentence that says why it could not be done."""
 _PIECE = 1 << 20
 
 _left: set[int] = set()
@@ -80,7 +82,7 @@ def _read(reader: int, deadline: float, limit: int, until: Callable[[], bool], l
     poll = select.poll()
     poll.register(reader, select.POLLIN | select.POLLHUP)
     data = bytearray()
-    while len(data) <= limit + 1:
+    while len(data) <= 1 + max(limit, WHY_LIMIT):
         left = deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError("no answer in time")
@@ -129,16 +131,20 @@ def _child(work: Callable[[Enough], bytes], writer: int, given_up: int, limit: i
         try:
             _alone(writer, given_up)
             data = work(lambda seconds: bool(select.select([given_up], [], [], seconds)[0]))
-            said = b"+" + data if len(data) <= limit else b"-" + f"more than {limit} bytes".encode()
+            said = b"+" + data if len(data) <= limit else _sentence(f"more than {limit} bytes")
         except OSError as error:
-            said = b"-" + (error.strerror or str(error)).encode("utf-8", "replace")
+            said = _sentence(error.strerror or str(error))
         except BaseException as error:
-            said = b"-" + f"{type(error).__name__}: {error}".encode("utf-8", "replace")
+            said = _sentence(f"{type(error).__name__}: {error}")
         view = memoryview(said)
         while view:
             view = view[os.write(writer, view) :]
     finally:
         os._exit(0)
+
+
+def _sentence(text: str) -> bytes:
+    return b"-" + text.encode("utf-8", "replace")[:WHY_LIMIT]
 
 
 def _alone(*kept: int) -> None:

@@ -21,10 +21,10 @@ def munged() -> str:
 
 
 class Munged:
-    """A daemon that can be stopped and started."""
+    """A daemon that can be stopped and started. `origin` is the address that it puts into credentials."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.socket = folder, str(folder / "socket")
+    def __init__(self, folder: Path, origin: str = "127.0.0.1") -> None:
+        self.folder, self.socket, self.origin = folder, str(folder / "socket"), origin
         self._process: subprocess.Popen[bytes] | None = None
         key = folder / "key"
         key.write_bytes(os.urandom(128))
@@ -34,7 +34,7 @@ class Munged:
         argv = [
             munged(), "--foreground", "--force", "--num-threads=1", f"--socket={self.socket}",
             f"--key-file={self.folder}/key", f"--pid-file={self.folder}/pid", f"--seed-file={self.folder}/seed",
-            f"--log-file={self.folder}/log",
+            f"--log-file={self.folder}/log", f"--origin={self.origin}",
         ]  # fmt: skip
         self._process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for _ in range(200):
@@ -52,11 +52,11 @@ class Munged:
 
 
 @contextmanager
-def running() -> Iterator[Munged]:
+def running(origin: str = "127.0.0.1") -> Iterator[Munged]:
     """A munged for a while. Its folders must not be writable for others, as /tmp is: so it lies below /run or /var/lib."""
     root = Path(tempfile.mkdtemp(prefix="triage-munge-", dir="/run" if os.geteuid() == 0 else None))
     root.chmod(0o711)
-    daemon = Munged(root)
+    daemon = Munged(root, origin)
     try:
         daemon.start()
         yield daemon

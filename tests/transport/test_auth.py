@@ -154,3 +154,51 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
     for wrong in (link, tmp_path / "none", tmp_path):
         with pytest.raises(AuthError):
             read_key(str(wrong))
+
+
+# ------------------------------------------------------------------------------------------------ sealed answers
+
+
+def test_munge_tells_a_sealed_answer_to_the_one_uid_only(daemon: Munged) -> None:
+    way = Munge(daemon.socket)
+    sealed = way.seal(b"diagnosis of a user", ABOUT, os.geteuid())
+    assert b"diagnosis" not in sealed
+    sender, body = way.unseal(sealed, ABOUT)
+    assert (sender.uid, body) == (os.geteuid(), b"diagnosis of a user")
+    for_another = way.seal(b"diagnosis of a user", ABOUT, os.geteuid() + 1)
+    with pytest.raises(AuthError, match="Unauthorized"):
+        way.unseal(for_another, ABOUT)
+
+
+def test_munge_seals_as_much_as_it_says(daemon: Munged) -> None:
+    way = Munge(daemon.socket)
+    body = os.urandom(way.holds)
+    assert way.unseal(way.seal(body, ABOUT, os.geteuid()), ABOUT)[1] == body
+    with pytest.raises(AuthError, match="length"):
+        way.seal(os.urandom(1 << 20), ABOUT, os.geteuid())
+
+
+def test_munge_says_from_which_address(daemon: Munged) -> None:
+    with running("192.0.2.7") as other:
+        way = Munge(other.socket)
+        assert way.check(way.sign(ABOUT), ABOUT).address == "192.0.2.7"
+    way = Munge(daemon.socket)
+    assert way.check(way.sign(ABOUT), ABOUT).address == "127.0.0.1"
+
+
+def test_a_key_seals_without_hiding() -> None:
+    way = Key(KEY)
+    sender, body = way.unseal(way.seal(b"x" * 1000, ABOUT, 0), ABOUT)
+    assert (sender.uid, body, sender.address) == (os.geteuid(), b"x" * 1000, "")
+
+
+@pytest.mark.parametrize("kind", ["munge", "key"])
+def test_a_sealed_answer_is_about_its_question_and_as_it_was(daemon: Munged, kind: str) -> None:
+    way = Munge(daemon.socket) if kind == "munge" else Key(KEY)
+    sealed = way.seal(b"answer", ABOUT, os.geteuid())
+    other = digest(wire.QUESTION, b"another question")
+    # What was signed to be sent, and what was sealed, are not taken for each other.
+    signed = way.sign(digest(wire.ANSWER, b"answer", ABOUT))
+    for wrong, about in ((sealed, other), (sealed[:-1], ABOUT), (sealed[:-9] + sealed[-8:], ABOUT), (signed, ABOUT)):
+        with pytest.raises(AuthError):
+            way.unseal(wrong, about)
