@@ -100,7 +100,6 @@ class Round:
     def _some(
         self, jobs: Sequence[JobName], shown: Mapping[str, Mapping[str, bytes]], told: Mapping[str, Sequence[Told]]
     ) -> None:
-        means = self.means
         looks = {raw: glance(files["sacct.psv"]) for raw, files in shown.items() if "sacct.psv" in files}
         sent = {raw: assemble(look, told.get(raw, ())) for raw, look in looks.items()}
         new = [job for job in jobs if job.raw not in looks or not self._known(job.raw, shown[job.raw], sent[job.raw])]

@@ -1,0 +1,217 @@
+"""What the exchange between nodes and the service costs: a storm of tickets, a job of thousands of nodes, one agent.
+
+The service is the real one with its port, its stores and its processes; of Slurm only the commands are missing, whose
+answers lie ready in memory and are counted. Senders are processes of their own. The agent runs as its command does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from slurm_triage.log import Log
+from slurm_triage.nodeset import expand
+from slurm_triage.service.ask import JobName
+from slurm_triage.service.config import Settings
+from slurm_triage.service.glance import glance
+from slurm_triage.service.ledger import FILE, load
+from slurm_triage.service.loop import Service
+from slurm_triage.transport.client import Client, Unreachable
+from slurm_triage.transport.key import Key
+from slurm_triage.transport.message import Message
+from tests.bench.service import Model, Storm, StormAsker
+
+JOBS = 10_000
+SENDERS = 9_000
+AT_ONCE = 50
+"""Cases of one message, as the agent sends them."""
+CLIENTS = 8
+"""Senders that talk at the same moment."""
+KEY = b"k" * 40
+LONGEST = 1800.0
+"""Seconds after which a measurement is given up."""
+
+
+# ------------------------------------------------------------------------------------------------ the service
+
+
+class _Ready(Storm):
+    """A storm whose answers are made before they are asked for."""
+
+    def prepare(self, count: int) -> None:
+        self._made = [super(_Ready, self).job(number) for number in range(count)]
+
+    def job(self, number: int) -> Model:
+        return self._made[number]
+
+
+class _Bench:
+    """A service in this process, on a free port, over a storm."""
+
+    def __init__(self, folder: Path, asker: StormAsker, workers: int, port: int) -> None:
+        folder.mkdir()
+        key = folder / "key"
+        key.write_bytes(KEY)
+        key.chmod(0o600)
+        self.history, self.state = folder / "history.sqlite", folder
+        self.service = Service(
+            Settings(
+                history=self.history, state=folder, workers=workers, listen=f"127.0.0.1:{port}", auth="key", key=key,
+                check_addresses=False, slurm_user="root",
+            ),
+            Log(lambda line: None),
+        )  # fmt: skip
+        self.service.asker = asker
+        self.service.open()
+        self._thread = threading.Thread(target=self._rounds, daemon=True)
+        self.rounds: list[float] = []
+
+    def _rounds(self) -> None:
+        # As `run` does between two sweeps.
+        while not self.service.stop.is_set():
+            began = time.monotonic()
+            self.service._until(began + 60.0)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def said(self) -> int:
+        """How many jobs the ledger has a verdict of."""
+        return len(load(self.state / FILE).said)
+
+    def stop(self) -> None:
+        self.service.end()
+        self._thread.join(60)
+        self.service.close()
+
+
+class StormOfNodes(StormAsker):
+    """The storm's asker, with a cluster that has a name."""
+
+    def settings(self) -> Mapping[str, bytes]:
+        return self.storm.settings
+
+    def controller(self, jobs: Iterable[JobName]) -> dict[str, bytes]:
+        return {}
+
+
+def free_port() -> int:
+    """A port that nobody has."""
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        return int(one.getsockname()[1])
+
+
+# ------------------------------------------------------------------------------------------------ a storm of tickets
+
+
+def _cases(asker: StormAsker, first: int, last: int) -> Iterator[tuple[dict[str, Any], dict[str, bytes]]]:
+    """Head and files of each case that the nodes of some jobs send: the first node has all, the others a word."""
+    for number in range(first, last):
+        job = asker.storm.job(number)
+        look = glance(asker.evidence_of(number)["sacct.psv"])
+        if not look.attempts:
+            continue
+        attempt = look.attempts[-1]
+        for index, node in enumerate(expand(attempt.nodes) or ()):
+            files = dict(job.node) if not index else {f"env.epilog.{node}.txt": b"SLURM_JOB_ID=%s\0" % job.raw.encode()}
+            yield _head(job.raw, node, attempt.start, attempt.uid, dict(job.manifest["boot_epoch"]), not index), files
+
+
+def _head(
+    job: str, node: str, start: float | None, uid: int | None, boot: Mapping[str, float], batch_host: bool
+) -> dict[str, Any]:
+    now = time.time()
+    ended = now - 3.0  # an agent waits for late lines, and collects
+    return {
+        "job": job, "start": None if start is None else int(start), "node": node, "role": "node",
+        "uid": 1001 if uid is None else uid, "array": None, "batch_host": batch_host, "ended": ended, "now": now,
+        "manifest": {"boot_epoch": {node: at for at in boot.values()}}, "not_seen": [],
+    }  # fmt: skip
+
+
+def _messages(cases: Sequence[tuple[dict[str, Any], dict[str, bytes]]]) -> list[Message]:
+    found = []
+    for first in range(0, len(cases), AT_ONCE):
+        some = cases[first : first + AT_ONCE]
+        files = {f"{i}/{name}": data for i, (_, held) in enumerate(some) for name, data in held.items()}
+        found.append(Message("evidence", {"now": time.time(), "cases": [head for head, _ in some]}, files))
+    return found
+
+
+def _send(port: int, messages: Sequence[Message]) -> int:
+    """Sends them from a process of its own, several at a time, until all are taken; returns its pid."""
+    child = os.fork()
+    if child:
+        return child
+    status = 1
+    try:
+
+        def send(message: Message) -> None:
+            client = Client([f"127.0.0.1:{port}"], Key(KEY), [os.geteuid()])
+            while True:
+                try:
+                    client.ask(message)
+                    return
+                except Unreachable:
+                    time.sleep(0.2)
+
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            list(pool.map(send, messages))
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def bench_storm(work: Path, count: int) -> Iterator[str]:
+    """Bad jobs a second, from the first message of a node to the last verdict."""
+    recorded = Storm.recorded()
+    storm = _Ready(recorded.models, recorded.columns, recorded.tail, recorded.settings)
+    storm.prepare(count)
+    asker = StormOfNodes(storm)
+    asker._learn()
+    messages = _messages(list(_cases(asker, 0, count)))
+    cases = sum(len(message.head["cases"]) for message in messages)
+    size = sum(len(data) for message in messages for data in message.files.values()) / cases
+    jobs = len({head["job"] for message in messages for head in message.head["cases"]})
+    asker.calls.clear()
+    port = free_port()
+    sender = _send(port, messages)  # before there are threads
+    one = _Bench(work / "storm", asker, 2, port)
+    one.start()
+    began = time.monotonic()
+    taken = None
+    while (said := one.said()) < jobs and time.monotonic() - began < LONGEST:
+        if taken is None and os.waitpid(sender, os.WNOHANG)[0]:
+            taken = time.monotonic() - began
+        time.sleep(0.1)
+    spent = time.monotonic() - began
+    one.stop()
+    sacct = asker.calls["sacct"]
+    yield f"{cases} cases of {jobs} jobs, {size / 1024:.1f} KiB each, {AT_ONCE} in a message, {CLIENTS} senders at once"
+    yield f"  taken in {taken or spent:.1f} s, {said} judged, recorded and published in {spent:.1f} s: {said / spent:.0f} jobs/s"
+    yield f"  {sacct} calls of sacct: {200 * sacct / max(said, 1):.2f} for 200 jobs"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Command line: nodes and service alone."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.agents", description="Time nodes and service.")
+    parser.add_argument("--jobs", type=int, default=JOBS, help="bad jobs of the storm (default %(default)s)")
+    parser.add_argument("--senders", type=int, default=SENDERS, help="nodes of the large job (default %(default)s)")
+    options = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory(prefix="slurm-triage-bench.") as folder:
+        for line in bench_storm(Path(folder), options.jobs):
+            print(line, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
