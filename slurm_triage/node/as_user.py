@@ -241,6 +241,8 @@ def _alone(writer: int, seconds: float) -> None:
     for number in signal.valid_signals():
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)
+    # systemd ends all processes of the agent at once: what is begun is finished, or killed at its deadline.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     null = os.open("/dev/null", os.O_RDWR)
     for standard in (0, 1, 2):
         if standard != writer:

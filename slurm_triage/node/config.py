@@ -82,7 +82,7 @@ def read(text: str, where: str) -> Settings:
             raise ConfigError(f"{where} line {number}: {key} is not known; known are {', '.join(sorted(known))}")
         try:
             value = json.loads(said)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ConfigError(f"{where} line {number}: {key} has to be {_form(key)}") from None
         values[key] = _checked(key, value, f"{where} line {number}")
     return Settings(**values)
@@ -122,13 +122,15 @@ def _checked(key: str, value: object, where: str) -> object:
             raise wrong
         return value
     if isinstance(default, tuple):
-        if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+        if not isinstance(value, list) or not all(isinstance(one, str) and one and "\0" not in one for one in value):
             raise wrong
+        if key == "spools" and not all(one.startswith("/") for one in value):
+            raise ConfigError(f"{where}: spools has to be a list of absolute paths")
         if key == "servers":
             _check_servers(value, where)
         return tuple(value)
     if isinstance(default, str):
-        if not isinstance(value, str):
+        if not isinstance(value, str) or "\0" in value:
             raise wrong
         if key == "auth" and value not in KINDS:
             raise ConfigError(f"{where}: auth has to be one of {', '.join(KINDS)}")
@@ -137,6 +139,8 @@ def _checked(key: str, value: object, where: str) -> object:
         return value
     low, high = RANGES[key]
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+        raise wrong
+    if isinstance(default, int) and value != int(value):
         raise wrong
     return type(default)(value)
 

@@ -442,6 +442,12 @@ def test_settings_of_the_agent() -> None:
         ("settle = true", "a number"),
         ("[service]", "line 1"),
         ("servers = [\n", "on one line"),
+        ('state = "/x\\u0000y"', "a string"),
+        ('servers = ["a\\u0000b"]', "a list of strings"),
+        ('spools = ["spool"]', "absolute paths"),
+        ("first_uid = 1.5", "a number"),
+        ("settle = NaN", "a number"),
+        ("servers = " + "[" * 100_000, "a list of strings"),
     ],
 )
 def test_a_wrong_setting_is_a_sentence(text: str, why: str) -> None:

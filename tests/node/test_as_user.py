@@ -286,14 +286,24 @@ def test_it_dies_with_the_agent(place: Path) -> None:
 @root_only
 def test_the_agents_handlers_do_not_run_in_it() -> None:
     ran: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda *_: ran.append(os.getpid()))
+    before = signal.signal(signal.SIGUSR1, lambda *_: ran.append(os.getpid()))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, set())
     try:
-        said = why(ADA, lambda: dies(signal.SIGTERM))
-        assert said == "the attempt as the user ended without an answer (signal 15)"
+        said = why(ADA, lambda: dies(signal.SIGUSR1))
+        assert said == "the attempt as the user ended without an answer (signal 10)"
         assert signal.pthread_sigmask(signal.SIG_BLOCK, set()) == mask and not ran
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGUSR1)
         assert ran == [os.getpid()]
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+@root_only
+def test_the_end_of_the_agent_lets_it_finish() -> None:
+    """systemd sends SIGTERM to all processes of the service at once: half a write would go to another place."""
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        assert run(ADA, lambda: dies(signal.SIGTERM), 5, 100) == b"alive"
     finally:
         signal.signal(signal.SIGTERM, before)
 

@@ -265,9 +265,13 @@ def _follow(line: bytes, index: int, open_: dict[bytes, int], found: set[int]) -
 def _in_keys(lines: _Lines) -> set[int]:
     """Lines between the first and the last line of a private key."""
     found: set[int] = set()
+    last = -1
     for match in _KEY.finditer(lines.data):
         if match[1] == b"BEGIN":
             index = _token_at(lines.starts, match.start(), 0) if len(lines) > 1 else 0
+            if index == last:  # a line with thousands of them is looked behind once
+                continue
+            last = index
             for inside in range(index + 1, min(len(lines), index + OF_KEY)):
                 if b"PRIVATE KEY-----" in lines[inside]:
                     break

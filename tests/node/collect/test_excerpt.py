@@ -199,3 +199,11 @@ def test_a_citation_has_the_number_that_the_line_has_on_the_node() -> None:
     whole = data.decode().split("\n")
     assert [(number, text) for number, text in file.lines() if whole[number - 1] != text] == []
     assert any(text == "KeyError: 'lr'" and number == 403 for number, text in file.lines())
+
+
+def test_a_line_with_thousands_of_keys_takes_a_moment() -> None:
+    data = b"-----BEGIN PRIVATE KEY-----" * 100_000 + b"\n" + (b"y" * 20_000 + b"\n") * 150
+    began = time.process_time()
+    found = excerpt(data, 128 * 1024)
+    assert time.process_time() - began < 4
+    assert b"yyy" not in found.data
