@@ -38,12 +38,16 @@ class Entry:
 
 
 class Drawer:
-    """The folder `path`, made if it is missing, of the caller and nobody else's. `clock` gives the epoch."""
+    """The folder `path` of the caller and nobody else's. `clock` gives the epoch.
+
+    It and the one that it lies in are made if they are missing, closed to others.
+    """
 
     def __init__(self, path: str, limits: Limits, clock: Callable[[], float] = time.time) -> None:
         self.path, self.limits, self._clock = path, limits, clock
         try:
-            Path(path).mkdir(0o700, parents=True, exist_ok=True)
+            for folder in (Path(path).parent, Path(path)):
+                folder.mkdir(0o700, exist_ok=True)
             self._folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             found = os.fstat(self._folder)
         except OSError as error:

@@ -209,7 +209,9 @@ def move_to_free(source: int, name: str, target: int, names: Iterable[str]) -> s
 def replace_file(folder: int, name: str, data: bytes, owner: int) -> None:
     """Writes a small file anew: readers see the old content or the new one. Whoever calls holds the folder's lock."""
     fresh = f"{name}.new"
-    file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    with suppress(FileNotFoundError):  # never written into: it could be another name of a file of root's
+        os.unlink(fresh, dir_fd=folder)
+    file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
     try:
         if os.geteuid() == 0 and owner != 0:
             os.fchown(file, owner, -1)  # the owner's own reader must be able to go on with it

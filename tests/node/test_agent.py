@@ -391,6 +391,17 @@ def test_a_drawer_that_others_get_into_is_refused(tmp_path: Path, mode: int) -> 
         Drawer(str(tmp_path / "link"), Limits(3, 1000, 100.0))
 
 
+def test_what_is_made_for_a_drawer_is_closed_to_others(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        Drawer(str(tmp_path / "state" / "outbox"), Limits(3, 1000, 100.0))
+    finally:
+        os.umask(before)
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("state", "state/outbox")] == [0o700, 0o700]
+    with pytest.raises(DrawerError, match="No such file"):
+        Drawer(str(tmp_path / "not" / "there" / "outbox"), Limits(3, 1000, 100.0))
+
+
 def test_a_drawer_never_holds_half_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawer = Drawer(str(tmp_path / "d"), Limits(3, 1000, 100.0))
     drawer.put("a", b"old")

@@ -170,3 +170,15 @@ def test_moves_need_renameat2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with Spool(str(path)) as spool, pytest.raises(SpoolError, match="use ext4, xfs, btrfs or tmpfs"):
         list(spool.claim())
     assert names(path, "new") == ["1.0.1.epilog"]
+
+
+def test_the_owner_of_a_spool_cannot_make_root_write_into_another_file(tmp_path: Path) -> None:
+    """SlurmUser owns the controller's spool; root may read it, and must not follow a second name of a file."""
+    path = make(tmp_path / "spool")
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (path / "counts.json.new").hardlink_to(victim)
+    (path / "new" / "no record").write_bytes(b"")
+    with Spool(str(path)) as spool:
+        assert spool.recover(10.0).refused == 1
+    assert victim.read_bytes() == b"precious" and b"wrong name" in (path / "counts.json").read_bytes()
