@@ -36,17 +36,16 @@ class Publisher:
         any_corrected = history.db.execute("SELECT 1 FROM correction LIMIT 1").fetchone() is not None
         found: list[Text] = []
         grouped: dict[tuple[str, str], list[Text]] = {}
-        counted: dict[str, int] = {}
+        arrays: dict[str, dict[tuple[str, float], str]] = {}
         for raw, result, look in judged:
             for attempt in result.attempts:
                 text = self._text(raw, attempt, look)
                 if any_corrected and text.state == TEXT:
                     text = _corrected(history, text)
                 if text.state == TEXT and text.array:
-                    if text.array not in counted:
-                        counted[text.array] = sum(self.texts.of_array(text.array))
-                    counted[text.array] += 1
-                    if counted[text.array] > self.settings.group_from:
+                    if text.array not in arrays:
+                        arrays[text.array] = self.texts.of_array(text.array)
+                    if self._among_many(text, arrays[text.array]):
                         text = _grouped(text)
                         grouped.setdefault((text.array, attempt.section["cluster"]), []).append(text)
                 found.append(text)
@@ -54,6 +53,16 @@ class Publisher:
         groups = [self._group(array, cluster, some, history) for (array, cluster), some in grouped.items()]
         self.texts.publish(groups, now)
         self._tell([raw for raw, _, _ in judged])
+
+    def _among_many(self, text: Text, known: dict[tuple[str, float], str]) -> bool:
+        """Whether the one text of its array is to tell of this attempt, too. `known` is what it is of the others.
+
+        What has been decided stays: whoever has a file of his own keeps it, however often the job is judged again.
+        """
+        key = (text.job, text.start)
+        if key not in known:
+            known[key] = TEXT if len(known) < self.settings.group_from else NONE
+        return known[key] == NONE
 
     def correct(self, history: History, after: int, now: float) -> int:
         """Hands on what people corrected since the correction with this id; returns the id of the last one.

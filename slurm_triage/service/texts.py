@@ -182,17 +182,13 @@ class Texts:
             )
         return True
 
-    def of_array(self, array: str) -> tuple[int, int]:
-        """(attempts of an array's tasks that have a text, those that have none)."""
+    def of_array(self, array: str) -> dict[tuple[str, float], str]:
+        """By (job, start) the state of each attempt of an array's tasks that something is said of."""
         with self._db() as db:
-            counted = {
-                str(state): int(number)
-                for state, number in db.execute(
-                    "SELECT state, count(*) FROM text WHERE array = ? AND job <> ? GROUP BY state",
-                    (array, _group(array)),
-                )
-            }
-        return counted.get(TEXT, 0), counted.get(NONE, 0)
+            rows = db.execute(
+                "SELECT job, start, state FROM text WHERE array = ? AND job <> ?", (array, _group(array))
+            )
+            return {(str(row["job"]), float(row["start"])): str(row["state"]) for row in rows}
 
     # -------------------------------------------------------------------------------------------- handing out
 
