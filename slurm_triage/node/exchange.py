@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from slurm_triage.log import Log
@@ -20,6 +21,8 @@ SIZE_AT_ONCE = 4 * 1024 * 1024
 """Bytes from which on no further case is added to a message."""
 ASKED_AT_ONCE = 200
 """Targets of one question."""
+MOST_REVISIONS = 1 << 31
+"""No text changes so often; a service that says so is not believed."""
 TOLD_AT_ONCE = 500
 """Texts of which one question tells what came of them."""
 SECONDS = 15.0
@@ -42,7 +45,8 @@ class Exchange:
         self.settings, self.client, self.log, self.clock = settings, client, log, clock
         self.outbox, self.targets = outbox, targets
         self._write = writer
-        self._news: list[dict[str, Any]] = []
+        self._news: dict[str, dict[str, Any]] = {}
+        """What came of texts and is not told yet, by target: the last of each."""
         self._read: dict[Entry, Target] = {}
 
     # -------------------------------------------------------------------------------------------- evidence
@@ -116,6 +120,8 @@ class Exchange:
             if target is None:
                 data = self.targets.read(entry.name)
                 target = read(data) if data is not None else None
+                if target is not None and target.news is not None:
+                    self._news.setdefault(target.name, target.news)  # an agent before this one could not tell it
             if target is None or target.name != entry.name:
                 self.targets.remove(entry.name)
             else:
@@ -147,16 +153,17 @@ class Exchange:
             }
             for target in targets
         ]
-        news, self._news = self._news[:TOLD_AT_ONCE], self._news[TOLD_AT_ONCE:]
+        news = dict(islice(self._news.items(), TOLD_AT_ONCE))
+        question = Message("texts", {"asked": asked, "wait": wait, "done": list(news.values())})
         try:
-            answer = self.client.ask(Message("texts", {"asked": asked, "wait": wait, "done": news}), wait, until)
+            answer = self.client.ask(question, wait, until)
         except (Abandoned, Unreachable, Refused) as error:
-            self._news = news + self._news
             if isinstance(error, Refused):
                 self.log.error("refused", what="targets", why=str(error))
             if isinstance(error, Unreachable):
                 raise
             return 0
+        self._told(news)
         items = answer.head.get("texts")
         said = 0
         left = dict(enumerate(targets))
@@ -167,6 +174,16 @@ class Exchange:
             if target is not None:
                 said += self._said(target, item)
         return said
+
+    def _told(self, news: Mapping[str, dict[str, Any]]) -> None:
+        """The service has been told this."""
+        held = {target.name: target for target in self._read.values()}
+        for name in news:
+            del self._news[name]
+            target = held.get(name)
+            if target is not None and target.news is not None:
+                target.news = None
+                self.targets.put(name, target.data())
 
     def tell(self) -> None:
         """Tells the service what came of texts, if that is not said yet. Raises `Unreachable`."""
@@ -183,7 +200,7 @@ class Exchange:
         again at once.
         """
         state, revision = item.get("state"), item.get("revision")
-        if state == "text" and type(revision) is int:
+        if state == "text" and type(revision) is int and 0 < revision < MOST_REVISIONS:
             return self._text(target, item, revision)
         if state == "none" and not target.closed:
             target.closed = True
@@ -215,20 +232,19 @@ class Exchange:
         last = came.written or target.tries >= MOST_TRIES
         if last and not came.written:
             target.revision, target.tries, target.closed = revision, 0, True
+        news = {
+            "job": target.job.job,
+            "start": target.job.start,
+            "ended": target.ended,
+            "node": target.job.node,
+            "revision": revision,
+            "written": came.written,
+            "last": last,
+            "path": came.path if came.written else "",
+            "why": came.why,
+        }
+        # Whether it was written must not be forgotten with this agent; one try among others may be.
+        target.news = news if last else None
+        self._news[target.name] = news
         self.targets.put(target.name, target.data())
-        where = came.path if came.written else ""
-        job, node = target.job.job, target.job.node
-        self._news.append(
-            {
-                "job": job,
-                "start": target.job.start,
-                "ended": target.ended,
-                "node": node,
-                "revision": revision,
-                "written": came.written,
-                "last": last,
-                "path": where,
-                "why": came.why,
-            }
-        )
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -20,7 +21,8 @@ class Target:
     """A job whose diagnosis may be written from here. `since` and `ended` are epochs.
 
     `revision` is that of the text that was written last, 0 for none; `tries` counts those of the next one that failed,
-    `trouble` says why; `closed` when nothing will come any more but a changed verdict.
+    `trouble` says why; `closed` when nothing will come any more but a changed verdict. `news` is what came of the last
+    text, until the service has been told.
     """
 
     job: Job
@@ -30,6 +32,7 @@ class Target:
     tries: int = 0
     trouble: str = ""
     closed: bool = False
+    news: dict[str, Any] | None = None
 
     @property
     def name(self) -> str:
@@ -57,13 +60,18 @@ class Target:
 
 
 def read(data: bytes) -> Target | None:
-    """The target in these bytes; None for what is none (a version of the agent that had other members)."""
+    """The target in these bytes; None for what is none (a version of the agent that had other members, damage)."""
     try:
         table: Any = json.loads(data)
         about = table.pop("job")
         for key in ("groups", "array"):
             about[key] = tuple(about[key]) if about[key] is not None else None
         known = {field.name for field in fields(Job)}
-        return Target(job=Job(**{key: value for key, value in about.items() if key in known}), **table)
-    except (ValueError, TypeError, KeyError, AttributeError):
+        target = Target(job=Job(**{key: value for key, value in about.items() if key in known}), **table)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
+    job = target.job
+    texts = (job.job, job.node, job.user, job.name, job.work_dir, job.stdout, job.stderr, job.nodes, target.trouble)
+    numbers = (job.uid, job.gid, target.revision, target.tries)
+    whole = all(isinstance(one, str) for one in texts) and all(type(one) is int for one in numbers)
+    return target if whole and isinstance(target.ended, (int, float)) and math.isfinite(target.ended) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import threading
@@ -320,6 +321,8 @@ def test_another_verdict_is_written_again_and_the_same_is_not(node: Node) -> Non
         {"index": 9, "state": "text", "revision": 1, "name": "x", "section": SECTION},
         {"index": True, "state": "text", "revision": 1, "name": "x", "section": SECTION},
         {"index": 0, "state": "text", "revision": "1", "name": "x", "section": SECTION},
+        {"index": 0, "state": "text", "revision": 10**400, "name": "x", "section": SECTION},
+        {"index": 0, "state": "text", "revision": -1, "name": "x", "section": SECTION},
         {"index": 0, "state": "obey", "path": "/etc/shadow"},
         "text",
     ],
@@ -413,6 +416,24 @@ def test_a_drawer_never_holds_half_a_file(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(OSError, match="No space"):
         drawer.put("a", b"new")
     assert drawer.read("a") == b"old" and [p.name for p in (tmp_path / "d").iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ended": None}, {"ended": float("nan")}, {"ended": "x"}, {"revision": "1"}, {"tries": None}, {"more": 1}, {"job": 7},
+        {"job": {"job": "1", "node": "c1", "uid": "0", "gid": 0}}, {"job": {"job": 1, "node": "c1", "uid": 5, "gid": 5}},
+        {"job": {"job": "1", "node": None, "uid": 5, "gid": 5, "groups": 3, "array": None}},
+    ],
+)  # fmt: skip
+def test_a_target_that_is_damaged_goes_and_stops_nothing(node: Node, change: dict[str, object]) -> None:
+    node.leave()
+    agent = node.agent()
+    agent._gather()
+    (target,) = agent.exchange.listed()
+    agent.targets.put("9.9.c1", json.dumps({**json.loads(target.data()), **change}).encode())
+    assert [one.name for one in agent.exchange.listed()] == [target.name]
+    assert node.lying()["targets"] == 1
 
 
 def test_targets_come_back_as_they_were() -> None:
