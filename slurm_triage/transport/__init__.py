@@ -2,5 +2,6 @@
 
 Standard library only, and Python 3.9 is enough: the agent imports it. One file an idea: `message` (header and files as
 bytes), `auth` (the seam: who sent this), `munge` and `key` (two ways to prove it), `wire` (a signed message on a
-stream), `client` (asks one of several services), `shared_folder` and `killable` (the way for nodes that cannot connect).
+stream), `client` (asks one of several services), `shared_folder` and `killable` (the way
+of nodes that cannot connect).
 """
