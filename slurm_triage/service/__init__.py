@@ -5,6 +5,7 @@ file an idea. Rounds: `ask` (what Slurm says of many jobs at once), `glance` (on
 `assemble` (what its nodes sent, by attempt), `patience` (when accounting is believed), `judge` and `pool` (diagnoses),
 `round` (some jobs), `sweep` (which jobs), `loop` (rounds until told to stop), `ledger` (what is done, kept over
 restarts). Agents: `listener` (the port), `mailroom` and `mailbox` (the shared folder), `answering` (what is said to
-whom), `admit`, `gate` and `peers` (who is believed about what), `intake` (evidence on disk). Users: `policy`,
+whom), `admit`, `of_host`, `gate` and `peers` (who is
+believed about what), `intake` (evidence on disk). Users: `policy`,
 `publish`, `texts`. And `config`, `notify` (systemd), `metrics` (Prometheus).
 """
