@@ -104,7 +104,7 @@ class Gatherer:
         now = self.clock()
         found = [_of_records(attempt)]
         if role == "node":
-            budget = Budget(now=self._round, state=self.settings.state)
+            budget = Budget(now=self._round, state=self.settings.state, first_uid=self.settings.first_uid)
             found += [self._collected(name, job, budget) for name in self.collectors]
         target = Target(job, now, ended)
         self.outbox.put(self._free(target.name), evidence(job, role, found, ended, now))

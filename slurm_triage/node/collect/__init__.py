@@ -22,12 +22,14 @@ class Budget:
 
     What is of the node and not of a job is read once for each `now`; 0 reads it anew. `state` is a folder of root on a
     local disk, for what must outlive a round (baselines of counters, the GPUs seen at boot); it need not exist.
+    `first_uid` as in `as_user.run`.
     """
 
     size: int = 256 * 1024
     seconds: float = 10.0
     now: float = 0.0
     state: str = "/var/spool/slurm-triage"
+    first_uid: int | None = None
 
 
 @dataclass

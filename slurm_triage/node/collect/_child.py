@@ -17,12 +17,17 @@ _left: set[int] = set()
 
 
 def ask(work: Callable[[], bytes], seconds: float, limit: int = LIMIT) -> bytes | None:
-    """What `work` returned, at most `limit` bytes; None if it raised, ended otherwise, or took longer."""
+    """What `work` returned, at most `limit` bytes; None if it raised, ended otherwise, took longer, never started."""
     _clear()
     if len(_left) >= MOST_LEFT:
         return None
     reader, writer = os.pipe()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(reader)
+        os.close(writer)
+        return None
     if pid == 0:
         _answer(work, reader, writer, limit)
     os.close(writer)

@@ -54,7 +54,7 @@ def collect(job: Job, budget: Budget) -> Collected:
         return _packed([read(path, job, size) for path in paths.values()])
 
     try:
-        answer = as_user.run(job, work, min(SECONDS, budget.seconds), 2 * budget.size)
+        answer = as_user.run(job, work, min(SECONDS, budget.seconds), 2 * budget.size, budget.first_uid)
         parts = _unpacked(answer)
     except (as_user.AsUserError, ValueError) as error:
         found.not_seen += [f"{name}: could not be read: {error}" for name in paths]

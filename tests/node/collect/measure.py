@@ -65,7 +65,7 @@ def _in_this_process(folder: str) -> None:
     from slurm_triage.node import as_user
     from slurm_triage.node.collect import Budget, _child, all_collectors
 
-    def in_a_child(job: Job, work: object, seconds: float, limit: int) -> bytes:
+    def in_a_child(job: Job, work: object, seconds: float, limit: int, first_uid: int | None = None) -> bytes:
         """As this user, who need not be a person; the child tells its memory, too."""
 
         def told() -> bytes:

@@ -54,3 +54,13 @@ def test_with_too_many_left_behind_none_is_started(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(_child, "_left", set(range(_child.MOST_LEFT)))
     monkeypatch.setattr(_child, "_clear", lambda: None)
     assert _child.ask(lambda: b"yes", 5.0) is None
+
+
+def test_a_child_that_cannot_be_started_leaves_no_open_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> int:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", none)
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    assert [_child.ask(lambda: b"x", 1.0) for _ in range(5)] == [None] * 5
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208

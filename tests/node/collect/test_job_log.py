@@ -20,7 +20,9 @@ START, END = 1_796_010_000, 1_796_010_100
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The work of the child, in this process."""
 
-    def run(job: Job, work: Callable[[], bytes], seconds: float, limit: int) -> bytes:
+    def run(job: Job, work: Callable[[], bytes], seconds: float, limit: int, first_uid: int | None) -> bytes:
+        if first_uid is not None and job.uid < first_uid:
+            raise as_user.AsUserError("a system user")
         answer = work()
         assert len(answer) <= limit and 0 < seconds <= 5.0
         return answer
@@ -82,6 +84,12 @@ def test_a_pipe_a_folder_and_a_device_are_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (f"{tmp_path}/pipe", str(tmp_path), "/dev/zero", f"{tmp_path}/x\0y"):
         assert why(job_log.collect(job(path), Budget())).startswith("job.out: ")
+
+
+def test_who_is_a_person_is_the_settings_to_say(tmp_path: Path) -> None:
+    path = wrote(tmp_path / "o", b"x\n")
+    assert job_log.collect(job(path), Budget(first_uid=os.getuid())).files
+    assert "a system user" in why(job_log.collect(job(path), Budget(first_uid=os.getuid() + 1)))
 
 
 def test_a_file_of_somebody_else_is_not_read(tmp_path: Path) -> None:
