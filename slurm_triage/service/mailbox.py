@@ -44,12 +44,16 @@ class BoxError(Exception):
 
 @dataclass(frozen=True)
 class Letter:
-    """A whole question: its name, who owns the file (which proves nothing), and what was in it."""
+    """A whole question: its name, who owns the file (which proves nothing), and what was in it.
+
+    `waited` is how many seconds it can have lain there at most, infinite if nobody had looked before.
+    """
 
     name: str
     owner: int
     credential: bytes
     body: bytes
+    waited: float
 
 
 class Mailbox:
@@ -65,6 +69,8 @@ class Mailbox:
         self.counts: Counter[str] = Counter()
         # By folder and name since when it is there: times of files are what their owners say, or another clock's.
         self._since: dict[str, dict[str, float]] = {IN: {}, OUT: {}}
+        self._not_before: dict[str, float] = {}
+        self._listed_at = float("-inf")
         self._stuck: set[str] = set()
 
     # -------------------------------------------------------------------------------------------- the folder
@@ -144,7 +150,7 @@ class Mailbox:
         """(name of a file, its owner) of what may be questions. What cannot be is removed."""
         of: dict[int, list[tuple[float, int, str]]] = {}
         now, since, before = self._clock(), {}, self._since[IN]
-        listed = 0
+        listed, not_before = 0, {}
         with os.scandir(folder) as entries:
             for entry in islice(entries, MOST_LISTED + 1):
                 listed += 1
@@ -153,6 +159,7 @@ class Mailbox:
                 except FileNotFoundError:
                     continue
                 since[entry.name] = before.get(entry.name, now)
+                not_before[entry.name] = self._not_before.get(entry.name, self._listed_at)
                 why = self._why_not(entry.name, status, now - since[entry.name])
                 if why:
                     self._junk(folder, entry.name, status, why)
@@ -161,7 +168,7 @@ class Mailbox:
         if listed > MOST_LISTED:
             self._put_aside(top)
             return []
-        self._since[IN] = since
+        self._since[IN], self._not_before, self._listed_at = since, not_before, now
         turns = zip_longest(*([(name, owner) for _, _, name in sorted(some)] for owner, some in of.items()))
         return [one for turn in turns for one in turn if one is not None]
 
@@ -182,7 +189,8 @@ class Mailbox:
             finally:
                 os.close(descriptor)
             if parts is not None:
-                return Letter(name.removesuffix(QUESTION), owner, *parts)
+                waited = self._clock() - self._not_before.get(name, self._listed_at)
+                return Letter(name.removesuffix(QUESTION), owner, *parts, waited)
         except FileNotFoundError:
             return None
         except Malformed as error:

@@ -21,6 +21,7 @@ from slurm_triage.service.admit import Check
 from slurm_triage.service.answering import Answering
 from slurm_triage.service.intake import Intake
 from slurm_triage.service.mailbox import AT_ONCE, BoxError, Letter, Mailbox
+from slurm_triage.service.of_host import number
 from slurm_triage.service.texts import Texts
 from slurm_triage.transport import auth, message, shared_folder
 from slurm_triage.transport.auth import Auth, AuthError, Sender
@@ -186,6 +187,7 @@ class Mailroom:
         if self._box.claim(letter) and self._loop is not None:
             self._came = time.monotonic()
             self._count(1, len(letter.body))
+            question = as_if_just_sent(question, letter.waited, self._answering.clock())
             answer = self._answer(letter.name, about, sender, question, len(letter.body))
             try:
                 asyncio.run_coroutine_threadsafe(answer, self._loop)
@@ -237,6 +239,18 @@ class Mailroom:
         if self._loop is not None:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(lambda: self._answering.complain(event, **fields))
+
+
+def as_if_just_sent(question: Message, waited: float, now: float) -> Message:
+    """The question with a `now` without the time for which it may have lain in the folder, `waited` seconds at most.
+
+    What it says differs from the service's clock by that time, and by what the clocks differ: if the time alone can
+    explain it, the clocks are taken to agree.
+    """
+    sent = number(question.head.get("now"))
+    if sent is None or sent >= now:
+        return question
+    return Message(question.kind, {**question.head, "now": min(now, sent + waited)}, question.files)
 
 
 def by_origin(check: Check) -> Check:

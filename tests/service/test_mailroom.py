@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +16,10 @@ from pathlib import Path
 import pytest
 
 from slurm_triage.log import Log
+from slurm_triage.node import agent as agents
+from slurm_triage.node.config import Settings as AgentSettings
+from slurm_triage.node.deliver import Delivered
+from slurm_triage.sections import Section
 from slurm_triage.service import admit, mailbox, mailroom
 from slurm_triage.service.config import ConfigError, Settings, read
 from slurm_triage.service.intake import Intake
@@ -31,6 +36,7 @@ from slurm_triage.transport.message import Message, pack
 from slurm_triage.transport.munge import Munge
 from slurm_triage.transport.shared_folder import IN_MODE, OUT_MODE, ROLE, new_name
 from slurm_triage.transport.wire import line
+from tests.spool import writers
 from tests.transport.munged import Munged, running
 
 KEY = b"k" * 40
@@ -106,7 +112,7 @@ def until(what: Callable[[], object]) -> None:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_folder, "LOOK", 0.02)
     monkeypatch.setattr(client, "CONNECT", 0.5)
-    monkeypatch.setattr(client, "ANSWER", 5.0)
+    monkeypatch.setattr(client, "ANSWER", 10.0)
 
 
 @pytest.fixture(scope="module")
@@ -510,6 +516,7 @@ def test_who_waits_while_the_service_is_started_anew_asks_again(keyed: Site, mon
     threading.Timer(0.2, keyed.down).start()
     with pytest.raises(Unreachable, match="no answer in time"):
         keyed.client().ask(asking("1001", wait=0.5), 0.5)
+    monkeypatch.setattr(client, "ANSWER", 10.0)
     keyed.up()
     say(keyed, "1001")
     assert keyed.client().ask(asking("1001")).head["texts"]
@@ -575,6 +582,72 @@ def test_many_at_once_are_all_taken(site: Site, monkeypatch: pytest.MonkeyPatch)
     until(lambda: site.room is not None and (site.room._open, site.room._bytes) == (0, 0))
 
 
+@pytest.mark.parametrize(
+    ("sent", "waited", "now"),
+    [
+        (980.0, float("inf"), 1000.0),  # it lay there while the service was away
+        (998.0, 3.0, 1000.0),  # between two looks
+        (900.0, 3.0, 903.0),  # another clock: no look is so long ago
+        (1100.0, 3.0, 1100.0),  # a clock that is fast
+    ],
+)
+def test_the_time_in_the_folder_is_not_taken_for_a_difference_of_clocks(sent: float, waited: float, now: float) -> None:
+    asked = mailroom.as_if_just_sent(Message("evidence", {"now": sent, "cases": []}, {"a": b"b"}), waited, 1000.0)
+    assert asked == Message("evidence", {"now": now, "cases": []}, {"a": b"b"})
+
+
+def test_evidence_that_lay_there_has_its_nodes_times(keyed: Site) -> None:
+    for job, ago in (("1001", 20.0), ("1002", -50.0)):
+        keyed.down()
+        asked = Message("evidence", {"now": time.time() - ago, "cases": [case(job)]}, {"0/kmsg.c1.txt": b"line\n"})
+        name = new_name()
+        keyed.put(question(keyed.way, asked, name), f"{name}.question")
+        keyed.up()
+        until(lambda: (keyed.folder / "out" / f"{name}.answer").exists())  # noqa: B023 (called at once)
+    found = keyed.intake.of(["1001", "1002"])
+    assert found["1001"][0].offset == pytest.approx(0.0, abs=1.0)
+    assert found["1002"][0].offset == pytest.approx(-50.0, abs=5.0)
+    keyed.client().ask(Message("evidence", {"now": time.time() - 20, "cases": [case("1003")]}))
+    assert keyed.intake.of(["1003"])["1003"][0].offset == pytest.approx(20.0, abs=5.0)
+
+
+# ------------------------------------------------------------------------------------------------ the agent
+
+
+def test_an_agent_comes_this_way_from_the_spool_to_the_users_file(
+    tmp_path: Path, keyed: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And goes on with it the other way when there is another."""
+    monkeypatch.setattr(agents, "all_collectors", dict)
+    spool = writers.make(tmp_path / "spool")
+    (tmp_path / "key").write_bytes(KEY)
+    (tmp_path / "key").chmod(0o600)
+    (tmp_path / "agent").mkdir(mode=0o700)
+    settings = AgentSettings(
+        servers=("127.0.0.1:1", f"dir:{keyed.folder}"), auth="key", key=str(tmp_path / "key"),
+        service_users=(str(ME),), spools=(str(spool),), state=str(tmp_path / "agent"), settle=0.0, linger=5.0,
+    )  # fmt: skip
+    data = writers.epilog(
+        "1001", "c1", 100, SLURM_JOB_GID=str(USER), SLURM_JOB_NODELIST="c1", SLURM_JOB_WORK_DIR="/shared"
+    )
+    record = spool / "new" / f"1001.{USER}.109.77.epilog"
+    record.write_bytes(data)
+    record.chmod(0o600)
+    agent = agents.Agent(settings, Log(keyed.lines.append))
+    written: list[str] = []
+
+    def write(job: object, name: str, section: Section, seconds: float, **_: object) -> Delivered:
+        written.append(section.text)
+        return Delivered("/shared/1001.diagnosis.txt", True)
+
+    agent.exchange._write = write
+    threading.Timer(0.5, say, (keyed, "1001")).start()
+    agent.run()
+    assert written == ["VERDICT\n"] and keyed.intake.waiting() == 1
+    assert keyed.texts.counts(time.time())["written"] == 1
+    assert not any("unreachable" in text for text in keyed.lines)
+
+
 # ------------------------------------------------------------------------------------------------ the service
 
 
@@ -600,14 +673,16 @@ def test_a_folder_that_cannot_be_used_is_said_at_the_start(tmp_path: Path) -> No
 
 
 @as_root
-@pytest.mark.parametrize("listen", ["", "127.0.0.1:0"])
-def test_the_service_answers_there_with_and_without_a_port(tmp_path: Path, listen: str) -> None:
+@pytest.mark.parametrize("port", [False, True])
+def test_the_service_answers_there_with_and_without_a_port(tmp_path: Path, port: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        listen = f"127.0.0.1:{one.getsockname()[1]}" if port else ""
     (tmp_path / "key").write_bytes(KEY)
     (tmp_path / "key").chmod(0o600)
     (tmp_path / "shared").mkdir(mode=0o711)
     settings = Settings(
         state=tmp_path, history=tmp_path / "h.sqlite", folder=str(tmp_path / "shared"), auth="key",
-        key=tmp_path / "key", check_addresses=False, workers=0, listen=listen.replace(":0", ":16821"),
+        key=tmp_path / "key", check_addresses=False, workers=0, listen=listen,
     )  # fmt: skip
     service = Service(settings, Log(lambda _: None))
     service.open()

@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(shared_folder, "LOOK", 0.02)
     monkeypatch.setattr(client, "CONNECT", 0.0)
-    monkeypatch.setattr(client, "ANSWER", 1.0)
+    monkeypatch.setattr(client, "ANSWER", 10.0)
     yield
     assert killable.left_behind() == 0
 
@@ -107,7 +107,8 @@ def test_each_try_has_another_name() -> None:
     assert len({shared_folder.new_name() for _ in range(100)}) == 100
 
 
-def test_nothing_of_what_was_asked_stays_when_nobody_answers(folder: Path) -> None:
+def test_nothing_of_what_was_asked_stays_when_nobody_answers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "ANSWER", 1.0)
     began = time.monotonic()
     with pytest.raises(Unreachable, match=f"dir:{folder}: no answer in time"):
         asking(folder).ask(QUESTION)
@@ -297,6 +298,7 @@ def test_a_full_file_system_is_a_sentence_and_nothing_stays(folder: Path, monkey
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 def test_a_file_system_that_hangs_costs_a_wait_that_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(killable, "GRACE", 0.1)
+    monkeypatch.setattr(client, "ANSWER", 1.0)
     place = tmp_path / "shared"
     place.mkdir()
     lock = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
