@@ -54,7 +54,7 @@ class Desk:
     @property
     def names(self) -> set[str]:
         """The files."""
-        return {path.name for path in self.folder.iterdir()}
+        return {path.name for path in self.folder.glob("*.txt")}
 
 
 class Node:
@@ -101,9 +101,9 @@ class Node:
 
     @property
     def lying(self) -> list[str]:
-        """What is not handed on: records in the spool, cases in the outbox."""
+        """What is not handed on: records in the spool, cases in the outbox (what a killed agent half wrote is none)."""
         folders = [self.spool / name for name in FOLDERS] + [self.root / "state" / "outbox"]
-        return [str(path) for folder in folders if folder.is_dir() for path in folder.iterdir()]
+        return [str(path) for folder in folders if folder.is_dir() for path in folder.glob("[!.]*")]
 
     def refused(self) -> list[str]:
         """The names of what lies in bad/."""

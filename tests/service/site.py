@@ -79,12 +79,15 @@ class Site:
     @contextmanager
     def service(self, clock: Callable[[], float] = time.time) -> Iterator[Service]:
         """The service in this process, without its loop."""
+        before = os.environ.get("PATH", "")
+        os.environ["PATH"] = self.slurm.path
         one = Service(self.settings, Log(self.lines.append), clock)
-        one.open()
         try:
+            one.open()
             yield one
         finally:
             one.close()
+            os.environ["PATH"] = before
 
     # -------------------------------------------------------------------------------------------- what is so
 

@@ -8,6 +8,7 @@ means the same.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -247,8 +248,10 @@ def rewritten(accounted: Accounted) -> Accounted:
 
 
 def attempts_with_target(one: Job) -> Sequence[int]:
-    """Indices of the attempts that a node of the job has a ticket of, so that it can write a file about them."""
-    found = []
+    """Indices of the attempts that a node of the job has a ticket of, so that root can write a file about them there."""
+    found: list[int] = []
+    if os.geteuid() != 0:
+        return found
     for index, start in enumerate(one.starts):
         tickets = [p.data for node in one.nodes[index] for p in one.records.get(node, ()) if p.kind != "tasks"]
         if start is not None and any(
