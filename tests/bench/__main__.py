@@ -25,6 +25,7 @@ from slurm_triage.history import queries
 from slurm_triage.history.store import History
 from slurm_triage.report.document import document
 from slurm_triage.report.text import render
+from tests.bench.agents import bench_agents
 from tests.bench.live import bench_live
 from tests.bench.service import JOBS, bench_service
 from tests.bench.timing import summary, timed
@@ -195,6 +196,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 print(line, flush=True)
             print("\n== SPANK plugin, calls", flush=True)
             for line in bench_plugin(work):
+                print(line, flush=True)
+            print("\n== nodes and service", flush=True)
+            for line in bench_agents(work):
                 print(line, flush=True)
             print("\n== live, on the login node", flush=True)
             for line in bench_live(options.runs):

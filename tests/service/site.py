@@ -237,9 +237,24 @@ class Process:
         self._process.send_signal(signal.SIGTERM)
         return self._ended()
 
+    def peak(self) -> int:
+        """KiB of memory that it had at most."""
+        return peak_of(self._process.pid)
+
+    def peak_of_workers(self) -> int:
+        """The same of the largest of its processes."""
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        return max((peak_of(int(child)) for child in children), default=0)
+
     def _ended(self) -> int:
         status = self._process.wait(PATIENCE)
         self._reader.join(PATIENCE)
         assert self._process.stderr is not None
         self._process.stderr.close()
         return status
+
+
+def peak_of(pid: int) -> int:
+    """KiB of memory that a process had at most; 0 of one that has ended."""
+    words = Path(f"/proc/{pid}/status").read_text().partition("VmHWM:")[2].split()
+    return int(words[0]) if words else 0
