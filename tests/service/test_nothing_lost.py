@@ -117,7 +117,7 @@ def test_the_service_is_killed_again_and_again(tmp_path: Path, known: Recordings
                 site.slurm.down(life == KILLS // 4)
                 if life == KILLS // 2:
                     site.slurm.account(rewritten(one.accounted) for one in jobs if one.causes == ("cancelled_by_user",))
-                process.wait_for(chance.randrange(1, JOBS // KILLS), chance.uniform(1.0, 3.0))
+                process.wait_for(chance.randrange(1, max(2, JOBS // KILLS)), chance.uniform(0.3, 2.0))
                 time.sleep(chance.uniform(0.0, 0.2))
                 process.kill()
         with Process(site) as process:
