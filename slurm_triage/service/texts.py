@@ -185,9 +185,7 @@ class Texts:
     def of_array(self, array: str) -> dict[tuple[str, float], str]:
         """By (job, start) the state of each attempt of an array's tasks that something is said of."""
         with self._db() as db:
-            rows = db.execute(
-                "SELECT job, start, state FROM text WHERE array = ? AND job <> ?", (array, _group(array))
-            )
+            rows = db.execute("SELECT job, start, state FROM text WHERE array = ? AND job <> ?", (array, _group(array)))
             return {(str(row["job"]), float(row["start"])): str(row["state"]) for row in rows}
 
     # -------------------------------------------------------------------------------------------- handing out

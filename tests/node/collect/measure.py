@@ -75,7 +75,7 @@ def _in_this_process(folder: str) -> None:
 
         return _child.ask(told, seconds, limit) or b""
 
-    as_user.run = in_a_child  # type: ignore[assignment]
+    as_user.run = in_a_child
     before = _memory()
     now = time.time()
     job = Job(
