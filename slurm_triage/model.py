@@ -208,6 +208,7 @@ class JobRecord(Event):
     req_mem: int | None = None  # bytes, of the whole job as printed
     req_mem_per: str | None = None  # "node", "cpu" or None (total)
     max_rss: int | None = None
+    tres: str | None = None  # what the job was given, as sacct prints AllocTRES
     restarts: int | None = None
     sluid: str | None = None  # of the run (26.05 and later): names its cgroups
     record_sluid: str | None = None  # of this record: another one after a resize

@@ -116,7 +116,7 @@ class Job:
     @once
     def gpu(self) -> Gpu:
         """GPU errors: Xids, SXids, fabric."""
-        return Gpu(self.log, self.exits, self.telling, self.kernel)
+        return Gpu(self.log, self.exits, self.telling, self.kernel, self.limits)
 
     @once
     def host(self) -> HostHardware:

@@ -15,6 +15,7 @@ from slurm_triage.facts._logic import any_of, false, true, unknown
 from slurm_triage.facts._once import once
 from slurm_triage.facts._place import short
 from slurm_triage.facts.exits import Exits
+from slurm_triage.facts.limits import Limits
 from slurm_triage.facts.log import Log
 from slurm_triage.facts.telling import Telling
 from slurm_triage.model import Fact, Sign
@@ -49,11 +50,12 @@ KIN = (
 class Gpu:
     """Xids and GPU errors of the attempt."""
 
-    def __init__(self, log: Log, exits: Exits, telling: Telling, kernel: Kernel) -> None:
+    def __init__(self, log: Log, exits: Exits, telling: Telling, kernel: Kernel, limits: Limits) -> None:
         self.log = log
         self.exits = exits
         self.telling = telling
         self.kernel = kernel
+        self.limits = limits
 
     # ------------------------------------------------------------------------------------------ the driver's lines
 
@@ -68,6 +70,14 @@ class Gpu:
             found += self.kernel.of("nvrm_off_bus", lasting=True)
         found = tuple(replace(w, ours=self._is_ours(w.sign)) for w in found)
         return tuple(sorted(found, key=lambda w: (w.sign.cite.file, w.sign.cite.line)))
+
+    @once
+    def _had_none(self) -> bool:
+        """Whether Slurm counts GPUs here (AccountingStorageTRES, slurm.conf(5)) and gave this job none."""
+        counted = self.limits.setting("cluster", "AccountingStorageTRES")
+        given = [record.tres.lower() for record in self.limits.accounting.records if record.tres]
+        counts = counted is not None and "gres/gpu" in counted.value.lower()
+        return counts and bool(given) and not any("gres/gpu" in tres for tres in given)
 
     @once
     def _named(self) -> tuple[Witness, ...]:
@@ -90,7 +100,10 @@ class Gpu:
 
     def _is_ours(self, sign: Sign) -> bool | None:
         """Whether a line may be about a GPU of the job: False for another one than that which the job's only task is
-        known to use, None if the job has more tasks there, each of which may use more."""
+        known to use, None if the job has more tasks there, each of which may use more; False, too, for a job that had
+        no GPU, unless its program tells of one."""
+        if self._had_none and not self._named:
+            return None if self.felt.holds else False
         pci, node = address(sign), _node(sign)
         own = {p for n, p in self._own if None in (n, node) or n == node}
         if not own or pci is None or pci in own:

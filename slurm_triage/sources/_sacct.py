@@ -502,6 +502,7 @@ def build(
         req_mem=read_size(request) or None,  # 0 = nothing requested or the whole node: not a size
         req_mem_per=memory_per(request) if read_size(request) else None,
         max_rss=read_size(cells.get("maxrss", "")),
+        tres=word(cells.get("alloctres")),
         restarts=read_int(cells.get("restarts", "")),
         sluid=_sluid.read(cells.get("originalsluid", "").strip()),
         record_sluid=_sluid.read(cells.get("sluid", "").strip()),

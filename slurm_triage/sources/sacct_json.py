@@ -79,6 +79,20 @@ def _text(value: Any) -> str | None:
     return _sacct.word(value) if isinstance(value, str) else None
 
 
+def _tres(value: Any) -> str | None:
+    """Trackable resources as sacct prints them in a table: `cpu=1,gres/gpu=2`."""
+    if not isinstance(value, list):
+        return None
+    found = []
+    for one in value:
+        kind, name = (_text(_get(one, key)) for key in ("type", "name"))
+        if kind:
+            found.append(
+                f"{kind}/{name}={_count(_get(one, 'count'))}" if name else f"{kind}={_count(_get(one, 'count'))}"
+            )
+    return ",".join(found) or None
+
+
 def _verbatim(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
@@ -203,6 +217,7 @@ def _job(job: _Json, cite: Cite, trust: bool, early: bool) -> JobRecord | Unread
         failed_node=_text(job.get("failed_node")),
         req_mem=memory,
         req_mem_per=per,
+        tres=_tres(_get(job, "tres", "allocated")),
         restarts=_count(job.get("restart_cnt")),
         sluid=_sluid.read(job.get("original_sluid")),
         record_sluid=_sluid.read(job.get("sluid")),

@@ -303,3 +303,43 @@ def test_controllers_view_ends_a_job_that_accounting_still_calls_running() -> No
     )
     assert answer.cause == "time_limit"
     assert answer.job.state == "TIMEOUT"
+
+
+def _given(tres: str, counted: str, output: str = KEY_ERROR) -> dict[str, str]:
+    """A job that failed by itself while a GPU of its node was lost; what Slurm gave it, and what Slurm counts."""
+    files = failed(output)
+    head, *rows = files["sacct.psv"].splitlines()
+    table = "\n".join([f"{head}|AllocTRES", *(f"{row}|{tres}" for row in rows)]) + "\n"
+    config = f"{CONFIG}AccountingStorageTRES   = {counted}\n"
+    return {
+        **files,
+        "sacct.psv": table,
+        "scontrol-config.txt": config,
+        "kmsg.c1.txt": kernel(99.7, lost("0000:c1:00")),
+    }
+
+
+def test_a_lost_gpu_of_the_node_is_not_that_of_a_job_that_had_none() -> None:
+    said = told(_given("cpu=1,mem=100M,node=1", "cpu,mem,node,gres/gpu"))
+    assert said.cause == "app_error" and said.owner is Owner.USER
+    assert candidates(said).get("gpu_fallen_off_bus") in (None, "possible")
+
+
+@pytest.mark.parametrize(
+    ("tres", "counted"),
+    [
+        ("cpu=1,gres/gpu=1,node=1", "cpu,mem,node,gres/gpu"),
+        ("cpu=1,gres/gpu:a100=1,node=1", "cpu,mem,node,gres/gpu"),
+        ("cpu=1,mem=100M,node=1", "cpu,mem,node"),  # GPUs are not counted here: nobody knows
+        ("", "cpu,mem,node,gres/gpu"),
+    ],
+)
+def test_whether_a_job_had_a_gpu_must_be_known(tres: str, counted: str) -> None:
+    without = told({**failed(KEY_ERROR), "kmsg.c1.txt": kernel(99.7, lost("0000:c1:00"))})
+    said = told(_given(tres, counted))
+    assert (said.cause, said.strength) == (without.cause, without.strength)
+
+
+def test_a_program_that_tells_of_a_gpu_had_one_whatever_slurm_counts() -> None:
+    said = told(_given("cpu=1,mem=100M,node=1", "cpu,mem,node,gres/gpu", ILLEGAL))
+    assert said.cause != "app_error" or candidates(said).get("gpu_fallen_off_bus") is not None
