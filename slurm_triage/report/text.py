@@ -37,6 +37,7 @@ _QUOTE = "      | "
 # ------------------------------------------------------------------------------------------------ words and lines
 
 
+@lru_cache(maxsize=2048)  # most is of our own, and the same in every report
 def words(text: str) -> str:
     """Text of our own or of the job for a report: secrets masked, ASCII, runs of blanks as one."""
     return " ".join(mask.plain(mask.secrets(text)).split())

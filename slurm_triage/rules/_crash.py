@@ -19,13 +19,13 @@ def crash(job: Job, number: int, *log_ids: str, unless: Fact | None = None) -> I
 
     `unless` is a fact that explains the signal away; while it is unknown nothing is confirmed.
     """
-    died = job.program.may_have_crashed(number, *log_ids)
+    may = died = job.program.may_have_crashed(number, *log_ids)
     if unless is not None:
         died = all_of(died.says, died, negation(f"not so that {unless.says}", unless))
     yield require(died)
     yield confirm(job.program.crashed(number))
     yield confirm(job.program.kernel_fault(number))
-    yield support(job.program.may_have_crashed(number, *log_ids))
+    yield support(may)
     yield refute(srun_errno(job, number))
     first = job.ranks.first
     yield when(first.at if first else job.attempt.end)

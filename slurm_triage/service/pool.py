@@ -1,8 +1,9 @@
 """Processes that judge. One that dies or hangs over a case costs that case and no other.
 
-Each is a fresh interpreter, for the service has threads, and speaks with it over a socket pair: cases come in order
-and are answered in order, so whoever is gone died of the first that it has not answered. It leaves when the service is
-gone, and does not listen to signals that are meant for the service.
+Each is a fresh interpreter, for the service has threads, and speaks with it over a socket pair. Cases come in order
+and are answered in order. Where one is gone, the first case without an answer is tried alone, the others go on; if that
+was not the one that it died of, the next death finds it. A process leaves when the service is gone, and does not listen
+to signals that are meant for the service.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import gc
 import os
 import queue
 import resource
+import selectors
 import signal
 import subprocess
 import sys
@@ -20,7 +22,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, Pipe, wait
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,8 @@ from slurm_triage.service.judge import AttemptText, Case, Cluster, Judged, judge
 
 __all__ = ["AttemptText", "Case", "Failed", "Judged", "Pool", "PoolError"]
 
+TOGETHER = 0.02
+"""Seconds for which a process collects answers. Those of the last moment are lost with it: they are found again."""
 EACH = 8
 """Cases that are worth another process."""
 AHEAD = 32
@@ -74,6 +78,7 @@ class Pool:
         self._common: _Common | None = None
         self._cluster: Cluster | None = None
         self._stillborn = 0
+        self._lines = selectors.PollSelector()
 
     def judge(
         self, cases: Sequence[Case], settings: Mapping[str, bytes], version: str | None
@@ -124,9 +129,8 @@ class Pool:
             self._feed(round_)
             for worker in self._ready():
                 for answer in worker.answers():
-                    case = worker.hand.popleft().case
                     round_.left -= 1
-                    yield case.name, answer
+                    yield worker.done().name, answer
                 if worker.gone or worker.late(self.seconds):
                     self._stillborn = 0 if worker.started else self._stillborn + 1
                     why = f"took more than {self.seconds:g} seconds" if not worker.gone else "ended the process"
@@ -142,24 +146,25 @@ class Pool:
                 self._stillborn = 0
                 raise PoolError(f"{sys.executable}: {STILLBORN} processes ended before they could judge anything")
             try:
-                self._workers.append(_Worker())
+                worker = _Worker()
             except OSError as error:
                 raise PoolError(f"{sys.executable}: {error.strerror or error}") from error
+            self._workers.append(worker)
+            self._lines.register(worker.line, selectors.EVENT_READ, worker)
         for worker in sorted(self._workers, key=lambda one: len(one.hand)):
             if not worker.started:
                 continue
             worker.learn(self._common)
-            while (task := round_.next(worker)) is not None:
-                worker.give(task)
+            worker.give(list(round_.some(worker)))
 
     def _ready(self) -> list[_Worker]:
         """Those that said something or are gone, or that took too long; waits for them."""
-        busy = {worker.line: worker for worker in self._workers if worker.hand or not worker.started}
-        until = min(worker.since for worker in busy.values()) + self.seconds
-        found = wait(list(busy), max(0.0, until - time.monotonic()))
-        return [busy[line] for line in found if isinstance(line, Connection)] or list(busy.values())
+        busy = [worker for worker in self._workers if worker.hand or not worker.started]
+        until = min(worker.since for worker in busy) + self.seconds
+        return [key.data for key, _ in self._lines.select(max(0.0, until - time.monotonic()))] or busy
 
     def _drop(self, worker: _Worker) -> None:
+        self._lines.unregister(worker.line)
         worker.end()
         self._workers.remove(worker)
 
@@ -179,14 +184,15 @@ class _Round:
         self.suspects: deque[_Task] = deque()
         self.left = len(self.waiting)
 
-    def next(self, worker: _Worker) -> _Task | None:
+    def some(self, worker: _Worker) -> Iterator[_Task]:
         """What the worker may have now."""
         if not worker.hand and self.suspects:
-            return self.suspects.popleft()
-        if not self.waiting or any(task.tries for task in worker.hand) or len(worker.hand) >= AHEAD:
-            return None
-        size = sum(task.size for task in worker.hand)
-        return self.waiting.popleft() if not size or size + self.waiting[0].size <= BYTES_AHEAD else None
+            yield self.suspects.popleft()
+        elif not (worker.hand and worker.hand[0].tries):  # whoever has a suspect has nothing else
+            count, size = len(worker.hand), sum(task.size for task in worker.hand)
+            while self.waiting and count < AHEAD and (not count or size + self.waiting[0].size <= BYTES_AHEAD):
+                count, size = count + 1, size + self.waiting[0].size
+                yield self.waiting.popleft()
 
     def back(self, worker: _Worker) -> list[Case]:
         """Takes back what a worker had in hand; returns the case that it was at if that was its last try."""
@@ -232,28 +238,32 @@ class _Worker:
             self._common = common
             self._send(common)
 
-    def give(self, task: _Task) -> None:
-        """Hands over a case."""
-        if not self.hand:
-            self.since = time.monotonic()
-        self.hand.append(task)
-        self._send(task.case)
+    def give(self, tasks: Sequence[_Task]) -> None:
+        """Hands over cases."""
+        if tasks:
+            if not self.hand:
+                self.since = time.monotonic()
+            self.hand.extend(tasks)
+            self._send([task.case for task in tasks])
+
+    def done(self) -> Case:
+        """The case whose answer is the next one."""
+        return self.hand.popleft().case
 
     def _send(self, what: object) -> None:
         with suppress(OSError):  # it is gone: said when its answers are asked for
             self.line.send(what)
 
-    def answers(self) -> Iterator[Judged | Failed]:
-        """What it has said, in order."""
+    def answers(self) -> list[Judged | Failed]:
+        """What it said next, which is nothing when it has started, and when it is gone."""
+        said: list[Judged | Failed] = []
         try:
-            while self.line.poll():
-                answer = self.line.recv()
-                self.since = time.monotonic()
-                if self.started:
-                    yield answer
-                self.started = True
+            if self.line.poll():
+                said = self.line.recv()
+                self.since, self.started = time.monotonic(), True
         except (EOFError, OSError):
             self.gone = True
+        return said
 
     def late(self, seconds: float) -> bool:
         """Whether it is at a case for too long."""
@@ -281,23 +291,24 @@ def work(handle: int) -> None:
     gc.set_threshold(*COLLECTED)
     line = Connection(handle)
     coming: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    going: queue.SimpleQueue[Judged | Failed | None] = queue.SimpleQueue()
-    going.put(None)
+    going: queue.SimpleQueue[Judged | Failed] = queue.SimpleQueue()
+    line.send([])
     threading.Thread(target=_receive, args=(line, coming), daemon=True).start()
     threading.Thread(target=_send, args=(line, going), daemon=True).start()
     common: _Common | None = None
     cluster: Cluster | None = None
     while True:
         what = coming.get()
-        if not isinstance(what, Case):
+        if not isinstance(what, list):
             common, cluster = what, None
             continue
-        try:
-            assert common is not None
-            cluster = cluster or Cluster(*common)
-            going.put(judge(what, cluster))
-        except Exception as error:  # whatever it is, it is about this case only
-            going.put(_failed(error))
+        for case in what:
+            try:
+                assert common is not None
+                cluster = cluster or Cluster(*common)
+                going.put(judge(case, cluster))
+            except Exception as error:  # whatever it is, it is about this case only
+                going.put(_failed(error))
 
 
 def _receive(line: Connection, coming: queue.SimpleQueue[Any]) -> None:
@@ -309,10 +320,15 @@ def _receive(line: Connection, coming: queue.SimpleQueue[Any]) -> None:
         os._exit(0)
 
 
-def _send(line: Connection, going: queue.SimpleQueue[Judged | Failed | None]) -> None:
+def _send(line: Connection, going: queue.SimpleQueue[Judged | Failed]) -> None:
+    """Sends answers, those of a short while together: each time that it runs, judging has to stop for it."""
     try:
         while True:
-            line.send(going.get())
+            answers = [going.get()]
+            time.sleep(TOGETHER)
+            while not going.empty():
+                answers.append(going.get())
+            line.send(answers)
     except BaseException:
         os._exit(0)
 

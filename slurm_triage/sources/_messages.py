@@ -123,30 +123,6 @@ class Chunk:
     marked: dict[int, list[Signature]]
 
 
-@dataclass
-class _Tables:
-    """Families by hint, their order, and (hint without digits, hint) by the fragment that is looked for."""
-
-    families: dict[str, list[Signature]]
-    rank: dict[str, int]
-    hints: dict[bytes, list[tuple[bytes, str]]]
-
-
-@cache
-def _tables(folders: tuple[str, ...], extra: tuple[str, ...]) -> _Tables:
-    families: dict[str, list[Signature]] = {hint: [] for hint in extra}
-    rank: dict[str, int] = {}
-    for signature in (s for folder in folders for s in load(folder).signatures):
-        rank[signature.id] = len(rank)
-        for hint in signature.hints:
-            families.setdefault(hint, []).append(signature)
-    hints: dict[bytes, list[tuple[bytes, str]]] = {}
-    for hint in sorted(families):
-        bare = hint.encode().translate(None, _DIGITS)
-        hints.setdefault(fragment_of(hint), []).append((bare, hint))
-    return _Tables(families, rank, hints)
-
-
 class Finder:
     """Which lines hold a hint.
 
@@ -156,7 +132,16 @@ class Finder:
     """
 
     def __init__(self, folders: Iterable[str], extra: Iterable[str] = ()) -> None:
-        self._tables = _tables(tuple(folders), tuple(extra))
+        self._families: dict[str, list[Signature]] = {hint: [] for hint in extra}
+        self._rank: dict[str, int] = {}
+        for signature in (s for folder in folders for s in load(folder).signatures):
+            self._rank[signature.id] = len(self._rank)
+            for hint in signature.hints:
+                self._families.setdefault(hint, []).append(signature)
+        self._hints: dict[bytes, list[tuple[bytes, str]]] = {}
+        for hint in sorted(self._families):
+            bare = hint.encode().translate(None, _DIGITS)
+            self._hints.setdefault(fragment_of(hint), []).append((bare, hint))
         self._plain = _Memory()
         self._cold = _Memory()
         self._hot: dict[bytes, list[tuple[bytes, str]]] = {}
@@ -198,8 +183,8 @@ class Finder:
         for index, shape in enumerate(shapes):
             hints = [hint for hint in found.get(shape, ()) if hint in texts[index]]
             if hints:
-                families = {family.id: family for hint in hints for family in self._tables.families[hint]}
-                marked[index] = sorted(families.values(), key=lambda family: self._tables.rank[family.id])
+                families = {family.id: family for hint in hints for family in self._families[hint]}
+                marked[index] = sorted(families.values(), key=lambda family: self._rank[family.id])
         return marked
 
     def _learn(self, words: set[bytes]) -> None:
@@ -209,13 +194,19 @@ class Finder:
         fresh = list(words - self._cold.items - self._hot.keys())
         joined = b"\n".join(fresh)
         starts = [0, *accumulate(len(word) + 1 for word in fresh)]
-        for fragment, hints in self._tables.hints.items():
+        for fragment, hints in self._hints.items():
             at = joined.find(fragment)
             while at >= 0:
                 index = bisect_right(starts, at) - 1
                 self._hot.setdefault(fresh[index], []).extend(hints)
                 at = joined.find(fragment, starts[index + 1])
         self._cold.add(word for word in fresh if word not in self._hot)
+
+
+@cache
+def finder(folders: tuple[str, ...], extra: tuple[str, ...] = ()) -> Finder:
+    """The finder of these catalogs: what it learns of words and shapes in one file is true of all."""
+    return Finder(folders, extra)
 
 
 class _Memory:

@@ -26,7 +26,9 @@ from slurm_triage.sources._names import is_output_name
 
 KIND = "hook_env"
 
-_KEPT = re.compile(r"SLURM\w*|KUBERNETES\w*|CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|ROCR_VISIBLE_DEVICES")
+_KEPT = re.compile(
+    r"(SLURM\w*|KUBERNETES\w*|CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|ROCR_VISIBLE_DEVICES)=(.*)", re.DOTALL
+)
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _CONTEXT = "SLURM_SCRIPT_CONTEXT"
 _HOOKS = ("epilog_slurmd", "epilog_slurmctld")
@@ -78,8 +80,8 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
     places: dict[str, tuple[int, str]] = {}
     doubtful: dict[str, str] = {}
     for number, record in records:
-        match = _VARIABLE.match(record)
-        if not match or not _KEPT.fullmatch(match[1]):
+        match = _KEPT.match(record)
+        if not match:
             continue
         key, value = match[1], match[2]
         if key not in values:  # in a real environment getenv(3) takes the first one as well

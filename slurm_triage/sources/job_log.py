@@ -22,10 +22,10 @@ from slurm_triage.sources import TEXT_LIMIT, Context
 from slurm_triage.sources._catalog import Signature, folders
 from slurm_triage.sources._messages import (
     Chunk,
-    Finder,
     Hit,
     Keeper,
     Label,
+    finder,
     known,
     label_of,
     matches,
@@ -147,7 +147,7 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
     root: Hit | None = None
     tail: list[tuple[int, str]] = []
     terminal = file.base.lower().startswith(("client", "terminal"))
-    for chunk in Finder(_catalogs()).chunks(file):
+    for chunk in finder(_catalogs()).chunks(file):
         tail = (tail + _tail(chunk))[-TAIL:]
         every = tracebacks.lines_left or any(_HEADER in chunk.texts[i] for i in chunk.marked)
         for index in range(len(chunk.texts)) if every else chunk.marked:

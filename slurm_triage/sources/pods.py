@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from slurm_triage.case import EvidenceFile
 from slurm_triage.model import Event, Voice
 from slurm_triage.sources import Context
-from slurm_triage.sources._messages import Finder, Keeper, known, matches, node_name, sign
+from slurm_triage.sources._messages import Keeper, finder, known, matches, node_name, sign
 from slurm_triage.sources._names import is_output_name
 
 KIND = "kubectl"
@@ -40,7 +40,7 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
     """A Sign for every line that the catalog knows; the node is the pod's, where the text names it."""
     keeper = Keeper()
     node: str | None = None
-    for chunk in Finder(("kubernetes",), extra=("Node:",)).chunks(file):
+    for chunk in finder(("kubernetes",), ("Node:",)).chunks(file):
         for index, families in chunk.marked.items():
             text = chunk.texts[index]
             if place := _ON_NODE.fullmatch(text):

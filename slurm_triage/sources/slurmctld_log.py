@@ -9,7 +9,7 @@ from slurm_triage.case import EvidenceFile
 from slurm_triage.model import Event, Voice
 from slurm_triage.sources import Context, _sluid
 from slurm_triage.sources._catalog import load
-from slurm_triage.sources._messages import Finder, Keeper, known, matches, sign
+from slurm_triage.sources._messages import Keeper, finder, known, matches, sign
 from slurm_triage.sources._names import is_output_name
 
 KIND = "slurmctld_log"
@@ -54,7 +54,7 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
     keeper = Keeper(KEEP)
     listed = False
     node = ""
-    for chunk in Finder(("slurmctld",), extra=("NodeName=",)).chunks(file):
+    for chunk in finder(("slurmctld",), ("NodeName=",)).chunks(file):
         headers = [i for i, text in enumerate(chunk.texts) if "REASON" in text and _REASONS.fullmatch(text)]
         listed = listed or bool(headers)
         for index in range(len(chunk.texts)) if listed else chunk.marked:
