@@ -191,15 +191,17 @@ def test_file_size_limit(hook: Hook) -> None:
 
 @pytest.mark.parametrize("name_of_signal", TRAPPED)
 def test_a_signal_in_the_middle(hook: Hook, name_of_signal: str) -> None:
+    number = getattr(signal, f"SIG{name_of_signal}")
     hook.replace_tool("head", f": >{hook.spool}/started\nexec /usr/bin/sleep 20")
-    process = hook.start(stdout=subprocess.DEVNULL)
+    # Who runs the tests may ignore it (nohup does), and a shell cannot trap what its parent ignores.
+    process = hook.start(preexec=lambda: signal.signal(number, signal.SIG_DFL) and None, stdout=subprocess.DEVNULL)
     try:
         for _ in range(2000):
             if (hook.spool / "started").exists():
                 break
             time.sleep(0.001)
         # As slurmd does when the time is over: to the whole process group.
-        os.killpg(process.pid, getattr(signal, f"SIG{name_of_signal}"))
+        os.killpg(process.pid, number)
         assert process.wait(timeout=1.5) == 0
     finally:
         os.killpg(process.pid, signal.SIGKILL)
