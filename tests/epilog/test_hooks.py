@@ -194,7 +194,11 @@ def test_a_signal_in_the_middle(hook: Hook, name_of_signal: str) -> None:
     number = getattr(signal, f"SIG{name_of_signal}")
     hook.replace_tool("head", f": >{hook.spool}/started\nexec /usr/bin/sleep 20")
     # Who runs the tests may ignore it (nohup does), and a shell cannot trap what its parent ignores.
-    process = hook.start(preexec=lambda: signal.signal(number, signal.SIG_DFL) and None, stdout=subprocess.DEVNULL)
+
+    def prepare() -> None:
+        signal.signal(number, signal.SIG_DFL)
+
+    process = hook.start(preexec=prepare, stdout=subprocess.DEVNULL)
     try:
         for _ in range(2000):
             if (hook.spool / "started").exists():
