@@ -124,7 +124,7 @@ class Pool:
             yield case.name, answer
 
     def _there(self, cases: Sequence[Case]) -> Iterator[tuple[str, Judged | Failed]]:
-        round_ = _Round(cases)
+        round_ = _Round(cases, self.size)
         while round_.left:
             self._feed(round_)
             for worker in self._ready():
@@ -179,7 +179,8 @@ class _Task:
 class _Round:
     """The cases of one call: what waits, what is to be tried alone, and how many have no answer yet."""
 
-    def __init__(self, cases: Sequence[Case]) -> None:
+    def __init__(self, cases: Sequence[Case], workers: int) -> None:
+        self.workers = workers
         self.waiting = deque(_Task(case, sum(map(len, case.files.values()))) for case in cases)
         self.suspects: deque[_Task] = deque()
         self.left = len(self.waiting)
@@ -190,7 +191,8 @@ class _Round:
             yield self.suspects.popleft()
         elif not (worker.hand and worker.hand[0].tries):  # whoever has a suspect has nothing else
             count, size = len(worker.hand), sum(task.size for task in worker.hand)
-            while self.waiting and count < AHEAD and (not count or size + self.waiting[0].size <= BYTES_AHEAD):
+            most = min(AHEAD, 1 + self.left // (2 * self.workers))  # at the end nobody is to wait for one who has many
+            while self.waiting and count < most and (not count or size + self.waiting[0].size <= BYTES_AHEAD):
                 count, size = count + 1, size + self.waiting[0].size
                 yield self.waiting.popleft()
 
