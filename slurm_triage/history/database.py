@@ -142,6 +142,7 @@ def connect(path: Path, *, readonly: bool = False, current: bool = True) -> sqli
                 version(db, path)  # before anything is changed: refuses files that are not ours or newer than we are
                 db.execute("PRAGMA journal_mode = DELETE").fetchall()
                 db.execute(f"PRAGMA cache_size = -{CACHE}")
+                db.execute("PRAGMA temp_store = MEMORY")  # what a document at fault changed, while it may have to go
                 migrate(db, path)
             elif current:
                 _demand_current(version(db, path), path)

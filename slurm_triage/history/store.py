@@ -224,18 +224,14 @@ def _maps(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 
 def _clean(value: str) -> str:
     """Text that every database takes: no NUL, no half of a surrogate pair. All else is kept as it is."""
-    if value.isascii() and "\0" not in value:
-        return value
     return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
 def _text(document: Mapping[str, Any], key: str) -> str | None:
     value = document.get(key)
-    if value is None:
-        return None
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
-    return _clean(value) if isinstance(value, str) else None
+    if isinstance(value, str):
+        return value if value.isascii() and "\0" not in value else _clean(value)
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _whole(value: object, bits: int = 64) -> int | None:
