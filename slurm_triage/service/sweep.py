@@ -15,6 +15,7 @@ from slurm_triage.history.store import History
 from slurm_triage.service.ask import AT_ONCE, AskError, JobName
 from slurm_triage.service.intake import IntakeError
 from slurm_triage.service.ledger import Ledger
+from slurm_triage.service.pool import PoolError
 from slurm_triage.service.round import Means, Round, Swept
 from slurm_triage.service.texts import TextsError
 
@@ -102,7 +103,7 @@ class Sweeper:
                 work(one)
                 if self.means.publisher is not None:
                     ledger.corrected = self.means.publisher.correct(history, ledger.corrected, now)
-        except (AskError, HistoryError, IntakeError, TextsError) as error:
+        except (AskError, HistoryError, IntakeError, TextsError, PoolError) as error:
             raise SweepError(str(error)) from error
         one.found.waiting = len(ledger.waiting)
         return one.found
