@@ -50,4 +50,4 @@ def test_long_ones_take_no_longer(text: str) -> None:
     begun = time.perf_counter()
     fill(text * 100_000, NAMES)
     fill("%" + "1" * 300_000, NAMES)
-    assert time.perf_counter() - begun < 1
+    assert time.perf_counter() - begun < 30  # what grows with the square takes minutes

@@ -1,6 +1,6 @@
 """The child that becomes the user for good: what it is, what it cannot do, and that it hurts nobody."""
 
-from __future__ import annotations
+from __future__ import gc
 
 import os
 import resource
@@ -406,11 +406,12 @@ def test_a_child_that_takes_too_long(place: Path, kind: str) -> None:
 
 @root_only
 def test_many_runs_leave_nothing_behind() -> None:
+    gc.collect()  # what other tests have left open would be closed meanwhile
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(30):
         run(ADA, lambda: b"x", 5, 1)
         why(ADA, lambda: b"xx", limit=1)
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
 
