@@ -1,7 +1,8 @@
 """The child that becomes the user for good: what it is, what it cannot do, and that it hurts nobody."""
 
-from __future__ import gc
+from __future__ import annotations
 
+import gc
 import os
 import resource
 import signal
