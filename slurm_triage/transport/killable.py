@@ -1,4 +1,4 @@
-"""Something that may hang in a file system, done in a child that can be given up: it hangs alone."""
+"""Something that may hang in a file system or a driver, done in a child that can be given up: it hangs alone."""
 
 from __future__ import annotations
 
@@ -8,17 +8,28 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
-MOST_LEFT = 2
-"""Children that could not be killed (their file system hangs) and are left behind; beyond it none is started."""
-GRACE = 1.0
-"""Seconds that a child has to clear up once it is given up."""
 WHY_LIMIT = 500
 """Bytes of the sentence that says why it could not be done."""
 _PIECE = 1 << 20
 
-_left: set[int] = set()
+
+@dataclass
+class Children:
+    """Those of one purpose. `grace` is the seconds that one has to clear up once it is given up.
+
+    `left` are those that could not be killed (what they touch hangs); beyond `most` of them none is started.
+    """
+
+    most: int
+    grace: float
+    left: set[int] = field(default_factory=set)
+
+
+FOLDERS = Children(most=2, grace=1.0)
+"""Those that touch a folder which hosts share."""
 
 Enough = Callable[[float], bool]
 """Waits so many seconds, and says whether the work is given up and has to be cleared up and ended."""
@@ -30,6 +41,7 @@ def run(
     limit: int,
     until: Callable[[], bool] = lambda: False,
     look: float = 0.5,
+    children: Children = FOLDERS,
 ) -> bytes | None:
     """What `work` returned, at most `limit` bytes; None once `until`, asked every `look` seconds, says it is enough.
 
@@ -37,8 +49,8 @@ def run(
 
     Raises `OSError`, `TimeoutError` after so many seconds.
     """
-    if left_behind() >= MOST_LEFT:
-        raise TimeoutError(f"{MOST_LEFT} earlier attempts still hang in the file system")
+    if left_behind(children) >= children.most:
+        raise TimeoutError(f"{children.most} earlier attempts still hang in the file system")
     pipes: list[int] = []
     try:
         pipes += os.pipe()
@@ -59,7 +71,7 @@ def run(
         # Its wait ends when nobody holds the other end any more, also if this process is killed.
         os.close(give_up)
         os.close(reader)
-        _end(pid)
+        _end(pid, children)
     if said is None:
         return None
     if said[:1] == b"+":
@@ -67,12 +79,12 @@ def run(
     raise OSError(said[1:].decode("utf-8", "replace") or "the attempt ended without an answer")
 
 
-def left_behind() -> int:
+def left_behind(children: Children = FOLDERS) -> int:
     """How many children are still there although they were killed. Those that have ended meanwhile are cleared away."""
-    for pid in list(_left):
+    for pid in list(children.left):
         if _reaped(pid):
-            _left.discard(pid)
-    return len(_left)
+            children.left.discard(pid)
+    return len(children.left)
 
 
 # ------------------------------------------------------------------------------------------------ the parent
@@ -97,13 +109,13 @@ def _read(reader: int, deadline: float, limit: int, until: Callable[[], bool], l
     raise OSError(f"more than {limit} bytes")
 
 
-def _end(pid: int) -> None:
-    if _ended(pid, GRACE):
+def _end(pid: int, children: Children) -> None:
+    if _ended(pid, children.grace):
         return
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     if not _ended(pid, 0.2):
-        _left.add(pid)
+        children.left.add(pid)
 
 
 def _ended(pid: int, seconds: float) -> bool:

@@ -297,7 +297,7 @@ def test_a_full_file_system_is_a_sentence_and_nothing_stays(folder: Path, monkey
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 def test_a_file_system_that_hangs_costs_a_wait_that_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(killable, "GRACE", 0.1)
+    monkeypatch.setattr(killable.FOLDERS, "grace", 0.1)
     monkeypatch.setattr(client, "ANSWER", 1.0)
     place = tmp_path / "shared"
     place.mkdir()
@@ -317,7 +317,7 @@ def test_a_file_system_that_hangs_costs_a_wait_that_ends(tmp_path: Path, monkeyp
         again = os.open(tmp_path / "lock", os.O_RDWR)
         fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.close(again)
-        monkeypatch.setattr(killable, "MOST_LEFT", 1)
+        monkeypatch.setattr(killable.FOLDERS, "most", 1)
         began = time.monotonic()
         with pytest.raises(Unreachable, match="still hang"):
             asking(place).ask(QUESTION)
@@ -354,7 +354,7 @@ def test_a_large_answer_comes_whole() -> None:
 
 
 def test_a_child_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(killable, "GRACE", 0.1)
+    monkeypatch.setattr(killable.FOLDERS, "grace", 0.1)
 
     def stubborn(_: killable.Enough) -> bytes:
         (tmp_path / "pid").write_text(str(os.getpid()))

@@ -6,10 +6,12 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from slurm_triage.node.collect import _child
+from slurm_triage.transport import killable
 
 
 def _raises() -> bytes:
@@ -50,9 +52,19 @@ def test_time_is_kept_and_the_child_killed() -> None:
         os.waitpid(-1, os.WNOHANG)
 
 
+def test_a_child_that_hangs_holds_no_file_of_the_agent(tmp_path: Path) -> None:
+    """The agent's lock is one: it would be held until the driver answers."""
+    lock = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
+    try:
+        held = _child.ask(lambda: b"held" if os.path.exists(f"/proc/self/fd/{lock}") else b"free", 5.0)  # noqa: PTH110
+    finally:
+        os.close(lock)
+    assert held == b"free"
+
+
 def test_with_too_many_left_behind_none_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_child, "_left", set(range(_child.MOST_LEFT)))
-    monkeypatch.setattr(_child, "_clear", lambda: None)
+    monkeypatch.setattr(_child.DRIVERS, "left", set(range(_child.DRIVERS.most)))
+    monkeypatch.setattr(killable, "_reaped", lambda pid: False)
     assert _child.ask(lambda: b"yes", 5.0) is None
 
 
