@@ -10,8 +10,6 @@ import os
 import pwd
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from slurm_triage.clock import show
@@ -124,19 +122,6 @@ def of(db: sqlite3.Connection, key: AttemptKey) -> Correction | None:
 
 
 # ---------------------------------------------------------------------------------------- writing
-
-
-@contextmanager
-def writing(db: sqlite3.Connection) -> Iterator[None]:
-    """One transaction that holds the write lock from its first statement on."""
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:  # some errors (disk full) have rolled it back already
-            db.execute("ROLLBACK")
-        raise
 
 
 def reason(text: str) -> str:

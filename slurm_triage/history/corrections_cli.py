@@ -24,7 +24,7 @@ from slurm_triage.history.command import (
     out,
     terminal_width,
 )
-from slurm_triage.history.database import HistoryError, connect, explained
+from slurm_triage.history.database import HistoryError, connect, explained, writing
 from slurm_triage.report.table import Column, printable, table
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def wrong(options: argparse.Namespace) -> int:
     connect(path, readonly=True, current=False).close()  # a history that is not there is not to be made by this
     by = corrections.caller()
     try:
-        with closing(connect(path)) as db, explained(path), corrections.writing(db):
+        with closing(connect(path)) as db, explained(path), writing(db):
             rows = queries.newest(db, options.filters, None)
             row = _one(rows, options.job)
             if options.undo:

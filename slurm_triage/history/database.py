@@ -69,6 +69,19 @@ def explained(path: Path) -> Iterator[None]:
         raise HistoryError(f"history {path} {why}.") from error
 
 
+@contextmanager
+def writing(db: sqlite3.Connection) -> Iterator[None]:
+    """One transaction that holds the write lock from its first statement on."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:  # some errors (disk full) have rolled it back already
+            db.execute("ROLLBACK")
+        raise
+
+
 def migrations(folder: Path = SCHEMA) -> list[tuple[int, str, Path]]:
     """(version, name, file) of every migration, in order."""
     found = []
@@ -189,8 +202,7 @@ def migrate(db: sqlite3.Connection, path: Path, folder: Path = SCHEMA) -> int:
     latest = known[-1][0]
     found = version(db, path, known=latest)
     while found < latest:
-        db.execute("BEGIN IMMEDIATE")
-        try:
+        with writing(db):
             found = version(db, path, known=latest)  # again: another process may have been quicker
             for number, name, file in known:
                 if number == found + 1:
@@ -202,10 +214,6 @@ def migrate(db: sqlite3.Connection, path: Path, folder: Path = SCHEMA) -> int:
             else:
                 if found < latest:
                     raise HistoryError(f"{folder} lacks the migration {found + 1:04d}. Install slurm-triage again.")
-            db.execute("COMMIT")
-        except BaseException:
-            db.execute("ROLLBACK")
-            raise
     return found
 
 

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from slurm_triage.clock import Clock, show
-from slurm_triage.history.database import HistoryError, connect, explained
+from slurm_triage.history.database import HistoryError, connect, explained, writing
 from slurm_triage.model import Stamp
 from slurm_triage.nodeset import fold
 
@@ -119,7 +119,7 @@ class History:
         with explained(self.path):
             if self._left is not None:
                 return self._one_of_many(document, detail)
-            with self._transaction():
+            with writing(self.db):
                 return self._write(document, detail)
 
     @contextmanager
@@ -140,17 +140,6 @@ class History:
             with suppress(sqlite3.Error):
                 if self.db.in_transaction:
                     self.db.execute("ROLLBACK")
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self.db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self.db.execute("COMMIT")
-        except BaseException:
-            if self.db.in_transaction:  # some errors (disk full) have rolled it back already
-                self.db.execute("ROLLBACK")
-            raise
 
     def _one_of_many(self, document: Mapping[str, Any], detail: Detail | None) -> int:
         """Records in the open transaction; a document at fault leaves nothing behind in it."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from slurm_triage.service.store import Store
 from slurm_triage.transport.message import Malformed, Message, pack, unpack
 
 FILE = "intake.sqlite"
@@ -82,22 +82,8 @@ class Intake:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
-        self._mine = threading.local()
+        self._store = Store(self.path, _SCHEMA, IntakeError)
         self.dropped = 0
-        with self._trouble():
-            self._db().executescript(_SCHEMA)
-
-    def _db(self) -> sqlite3.Connection:
-        db: sqlite3.Connection | None = getattr(self._mine, "db", None)
-        if db is None:
-            db = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = FULL")
-            self._mine.db = db
-        return db
-
-    def _trouble(self) -> _Trouble:
-        return _Trouble(self.path)
 
     # -------------------------------------------------------------------------------------------- putting in
 
@@ -107,37 +93,29 @@ class Intake:
         for told in cases:
             packed = pack(Message("told", _head(told), told.files))
             rows.append((told.job, _digest(told), now, len(packed), packed))
-        with self._trouble():
-            db = self._db()
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                for told, row in zip(cases, rows, strict=True):
-                    if self._enough(db, told):
-                        self.dropped += 1
-                        continue
-                    news = db.execute(
-                        "INSERT INTO told (job, digest, received, size, packed) VALUES (?, ?, ?, ?, ?) "
-                        "ON CONFLICT DO NOTHING",
-                        row,
-                    ).rowcount
-                    if news > 0:
-                        array = "_".join(told.array) if told.array else None
-                        db.execute(
-                            "INSERT INTO job (job, array, first, last, news) VALUES (?, ?, ?, ?, 1) "
-                            "ON CONFLICT (job) DO UPDATE SET last = excluded.last, news = news + 1, "
-                            "array = coalesce(job.array, excluded.array)",
-                            (told.job, array, now, now),
-                        )
-                        db.execute(
-                            "INSERT INTO host (job, node, cases) VALUES (?, ?, 1) "
-                            "ON CONFLICT (job, node) DO UPDATE SET cases = cases + 1",
-                            (told.job, told.node),
-                        )
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise
+        with self._store.changing() as db:
+            for told, row in zip(cases, rows, strict=True):
+                if self._enough(db, told):
+                    self.dropped += 1
+                    continue
+                news = db.execute(
+                    "INSERT INTO told (job, digest, received, size, packed) VALUES (?, ?, ?, ?, ?) "
+                    "ON CONFLICT DO NOTHING",
+                    row,
+                ).rowcount
+                if news > 0:
+                    array = "_".join(told.array) if told.array else None
+                    db.execute(
+                        "INSERT INTO job (job, array, first, last, news) VALUES (?, ?, ?, ?, 1) "
+                        "ON CONFLICT (job) DO UPDATE SET last = excluded.last, news = news + 1, "
+                        "array = coalesce(job.array, excluded.array)",
+                        (told.job, array, now, now),
+                    )
+                    db.execute(
+                        "INSERT INTO host (job, node, cases) VALUES (?, ?, 1) "
+                        "ON CONFLICT (job, node) DO UPDATE SET cases = cases + 1",
+                        (told.job, told.node),
+                    )
 
     def _enough(self, db: sqlite3.Connection, told: Told) -> bool:
         """Whether this host has said enough of this job."""
@@ -151,17 +129,14 @@ class Intake:
 
         Of those only whose last evidence came before `until`; the ones that wait longest first.
         """
-        with self._trouble():
-            rows = self._db().execute(
-                "SELECT job, array, last FROM job WHERE news > 0 AND last <= ? ORDER BY first", (until,)
-            )
+        with self._store.reading() as db:
+            rows = db.execute("SELECT job, array, last FROM job WHERE news > 0 AND last <= ? ORDER BY first", (until,))
             return [(str(job), str(array or job), float(last)) for job, array, last in rows]
 
     def of(self, jobs: Iterable[str]) -> dict[str, list[Told]]:
         """What was sent of these jobs, with at most `MOST_OF_JOB` bytes of each. A case that cannot be read is gone."""
         found: dict[str, list[Told]] = {}
-        with self._trouble():
-            db = self._db()
+        with self._store.reading() as db:
             for job in jobs:
                 room, damaged = MOST_OF_JOB, []
                 for row, received, packed in db.execute(
@@ -184,25 +159,16 @@ class Intake:
 
     def used(self, cases: Iterable[tuple[str, int]]) -> None:
         """So many cases (number that was seen) of each job were used by a round: no news any more, unless more came."""
-        with self._trouble():
-            db = self._db()
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                for job, seen in cases:
-                    db.execute(
-                        "UPDATE job SET news = 0 WHERE job = ? AND (SELECT count(*) FROM told WHERE job = ?) <= ?",
-                        (job, job, seen),
-                    )
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise
+        with self._store.changing() as db:
+            for job, seen in cases:
+                db.execute(
+                    "UPDATE job SET news = 0 WHERE job = ? AND (SELECT count(*) FROM told WHERE job = ?) <= ?",
+                    (job, job, seen),
+                )
 
     def forget(self, before: float) -> int:
         """Takes away what came before an epoch, then the oldest of what is too much; says how many unused that lost."""
-        with self._trouble():
-            db = self._db()
+        with self._store.changing() as db:
             count, size = db.execute("SELECT count(*), coalesce(sum(size), 0) FROM told").fetchone()
             if count > MOST_CASES or size > MOST_BYTES:
                 share = max(1 - MOST_CASES / max(count, 1), 1 - MOST_BYTES / max(size, 1)) + 0.05
@@ -211,32 +177,16 @@ class Intake:
                 ).fetchone()
                 before = max(before, row[0] if row else before)
             lost = db.execute("SELECT count(*) FROM job WHERE news > 0 AND last < ?", (before,)).fetchone()[0]
-            db.execute("BEGIN IMMEDIATE")
             db.execute("DELETE FROM told WHERE received < ?", (before,))
             db.execute("DELETE FROM host WHERE job IN (SELECT job FROM job WHERE last < ?)", (before,))
             db.execute("DELETE FROM job WHERE last < ?", (before,))
-            db.execute("COMMIT")
-            self.dropped += lost
-            return int(lost)
+        self.dropped += lost
+        return int(lost)
 
     def waiting(self) -> int:
         """How many jobs have evidence that no round has used."""
-        with self._trouble():
-            return int(self._db().execute("SELECT count(*) FROM job WHERE news > 0").fetchone()[0])
-
-
-class _Trouble:
-    """Makes what SQLite and the system say a sentence."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (sqlite3.Error, OSError)):
-            raise IntakeError(f"{self.path}: {error}") from error
+        with self._store.reading() as db:
+            return int(db.execute("SELECT count(*) FROM job WHERE news > 0").fetchone()[0])
 
 
 def _head(told: Told) -> dict[str, Any]:

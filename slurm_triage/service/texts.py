@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from slurm_triage.nodeset import expand
+from slurm_triage.service.store import Store
 
 FILE = "texts.sqlite"
 TEXT, NONE = "text", "none"
@@ -103,43 +102,14 @@ class Texts:
     """The store in a folder. Each thread has a connection of its own. Raises `TextsError`."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE
-        self._mine = threading.local()
-        with self._db() as db:
-            db.executescript(_SCHEMA)
-
-    @contextmanager
-    def _db(self) -> Iterator[sqlite3.Connection]:
-        try:
-            db: sqlite3.Connection | None = getattr(self._mine, "db", None)
-            if db is None:
-                db = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
-                db.row_factory = sqlite3.Row
-                db.execute("PRAGMA journal_mode = WAL")
-                db.execute("PRAGMA synchronous = FULL")
-                self._mine.db = db
-            yield db
-        except (sqlite3.Error, OSError) as error:
-            raise TextsError(f"{self.path}: {error}") from error
-
-    @contextmanager
-    def _change(self) -> Iterator[sqlite3.Connection]:
-        with self._db() as db:
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                yield db
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise
+        self._store = Store(folder / FILE, _SCHEMA, TextsError)
 
     # -------------------------------------------------------------------------------------------- publishing
 
     def publish(self, texts: Iterable[Text], now: float) -> int:
         """Keeps what is said of these attempts; says how many are new or changed their verdict."""
         news = 0
-        with self._change() as db:
+        with self._store.changing() as db:
             for text in texts:
                 row = db.execute(
                     "SELECT state, verdict FROM text WHERE job = ? AND start = ?", (text.job, text.start)
@@ -167,7 +137,7 @@ class Texts:
 
     def correct(self, job: str, start: float, change: Callable[[str], str], tag: str, now: float) -> bool:
         """Changes the text of an attempt; `tag` says by what, empty for nothing. Whether there is a text to change."""
-        with self._change() as db:
+        with self._store.changing() as db:
             row = db.execute(
                 "SELECT * FROM text WHERE job = ? AND abs(start - ?) <= 1 AND state = 'text'", (job, start)
             ).fetchone()
@@ -184,7 +154,7 @@ class Texts:
 
     def of_array(self, array: str) -> dict[tuple[str, float], str]:
         """By (job, start) the state of each attempt of an array's tasks that something is said of."""
-        with self._db() as db:
+        with self._store.reading() as db:
             rows = db.execute("SELECT job, start, state FROM text WHERE array = ? AND job <> ?", (array, _group(array)))
             return {(str(row["job"]), float(row["start"])): str(row["state"]) for row in rows}
 
@@ -197,7 +167,7 @@ class Texts:
         """
         said = []
         room = ANSWER_SIZE
-        with self._change() as db:
+        with self._store.changing() as db:
             for index, one in enumerate(asked):
                 item = self._item(db, one, now)
                 if item is not None:
@@ -246,7 +216,7 @@ class Texts:
     def done(self, news: Iterable[Outcome]) -> list[tuple[str, bool, str]]:
         """What nodes say that came of texts; returns (job, written, path or reason) of those that were known."""
         told = []
-        with self._change() as db:
+        with self._store.changing() as db:
             for one in news:
                 row = _row_of(db, one.asked)
                 if row is None or not _may(row["nodes"], one.asked.node):
@@ -269,7 +239,7 @@ class Texts:
 
     def forget(self, before: float) -> None:
         """Takes away what was said before an epoch."""
-        with self._change() as db:
+        with self._store.changing() as db:
             db.execute("DELETE FROM text WHERE at < ?", (before,))
 
     def counts(self, now: float) -> dict[str, int]:
@@ -277,7 +247,7 @@ class Texts:
 
         A text is kept if no node asked for it for an hour: its nodes are gone, or their witnesses saw nothing wrong.
         """
-        with self._db() as db:
+        with self._store.reading() as db:
             row = db.execute(
                 "SELECT sum(state = 'text' AND done >= revision), "
                 "sum(state = 'text' AND done < revision AND outcome = '' AND at >= ?), "

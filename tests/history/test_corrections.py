@@ -24,7 +24,7 @@ from slurm_triage.clock import Clock
 from slurm_triage.history import corrections, queries
 from slurm_triage.history.cli import main
 from slurm_triage.history.corrections import AttemptKey, key_of, of, since
-from slurm_triage.history.database import HistoryError, check
+from slurm_triage.history.database import HistoryError, check, writing
 from slurm_triage.history.store import Detail, History
 from slurm_triage.model import JobIdentity
 from tests.accuracy import expected
@@ -325,7 +325,7 @@ def test_attempts_that_never_started_are_told_apart_by_their_submission(tmp_path
         filters = queries.Filters()
         filters.job("1107")
         (row,) = [r for r in queries.newest(history.db, filters, None) if r["submit_key"] == KEY.submit_key]
-        with corrections.writing(history.db):
+        with writing(history.db):
             corrections.correct(history.db, row, "node_fail", None, "x", "me")
         found = queries.newest(history.db, filters, None)
         assert sorted((r["submit_key"], r["corrected_cause"]) for r in found) == [
@@ -673,7 +673,7 @@ def test_a_failed_write_leaves_nothing(db: Path) -> None:
     before = dump(db)
     with History.open(db) as history:
         row = queries.newest(history.db, queries.Filters(), 1)[0]
-        with pytest.raises(HistoryError), history_explained(db), corrections.writing(history.db):
+        with pytest.raises(HistoryError), history_explained(db), writing(history.db):
             corrections.correct(history.db, row, "node_fail", None, "x", "me")
             history.db.execute("INSERT INTO correction SELECT * FROM correction")
         assert not history.db.in_transaction

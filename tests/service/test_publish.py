@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from slurm_triage.history import queries
-from slurm_triage.history.corrections import correct, undo, writing
+from slurm_triage.history.corrections import correct, undo
+from slurm_triage.history.database import writing
 from slurm_triage.history.store import History
 from slurm_triage.log import Log
 from slurm_triage.nodeset import expand
