@@ -8,18 +8,13 @@ from __future__ import annotations
 import asyncio
 import resource
 import threading
-import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from slurm_triage.log import Log
-from slurm_triage.service.admit import Check
 from slurm_triage.service.answering import Answering
 from slurm_triage.service.gate import MOST_CONNECTIONS, Full, Gate
-from slurm_triage.service.intake import Intake
-from slurm_triage.service.texts import Texts
 from slurm_triage.transport import auth, message, wire
-from slurm_triage.transport.auth import Auth, AuthError
+from slurm_triage.transport.auth import AuthError
 from slurm_triage.transport.message import Malformed, Message
 
 SLOW = 30.0
@@ -38,28 +33,12 @@ class ListenError(Exception):
 
 
 class Listener:
-    """Serves in a thread from `start` to `stop`. `heard` is called, in that thread, when evidence came in.
+    """Serves in a thread from `start` to `stop`; `answering` works in that thread, and for no other way."""
 
-    Messages are looked into only if their sender's uid is `welcome`: anybody can send something that is signed.
-    """
-
-    def __init__(
-        self,
-        address: tuple[str, int],
-        way: Auth,
-        intake: Intake,
-        texts: Texts,
-        check: Check,
-        log: Log,
-        heard: Callable[[], object] = lambda: None,
-        clock: Callable[[], float] = time.time,
-        gate: Gate | None = None,
-        welcome: Callable[[int], bool] = lambda uid: True,
-    ) -> None:
+    def __init__(self, address: tuple[str, int], answering: Answering, gate: Gate | None = None) -> None:
         self.address = address
-        self._gate, self._auth = gate or Gate(), way
-        self._answering = Answering(way, intake, texts, check, log, heard, clock, welcome)
-        self.counts = self._answering.counts
+        self._gate, self._answering = gate or Gate(), answering
+        self.counts = answering.counts
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -146,7 +125,7 @@ class Listener:
 
     def _sign(self, answer: Message, about: bytes) -> tuple[bytes, bytes]:
         packed = message.pack(answer)
-        return packed, self._auth.sign(auth.digest(wire.ANSWER, packed, about))
+        return packed, self._answering.way.sign(auth.digest(wire.ANSWER, packed, about))
 
 
 async def _whole(

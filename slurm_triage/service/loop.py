@@ -14,6 +14,7 @@ from pathlib import Path
 from slurm_triage.log import Log
 from slurm_triage.service import admit
 from slurm_triage.service import ledger as books
+from slurm_triage.service.answering import Answering
 from slurm_triage.service.ask import Asker
 from slurm_triage.service.config import Settings, address
 from slurm_triage.service.gate import SHARE, Gate
@@ -236,47 +237,32 @@ class Service:
             intake, texts = Intake(settings.state), Texts(settings.state)
             slurm = self._slurm_uid()
             check = self._check(slurm)
+
+            def answering(checked: admit.Check) -> Answering:
+                way = auth_of(settings.auth, str(settings.key))
+                return Answering(
+                    way, intake, texts, checked, self.log, self._heard.set, self.clock, lambda uid: uid in (0, slurm)
+                )
+
             if settings.listen:
-                self._open_port(intake, texts, check, slurm)
+                self._open_port(answering(check))
             if settings.folder:
-                self._open_folder(intake, texts, check, slurm)
+                self._open_folder(answering(by_origin(check) if settings.check_addresses else check))
         except (IntakeError, TextsError, ListenError, BoxError, AuthError) as error:
             raise StartError(str(error)) from error
         publisher = Publisher(settings, texts, self._published)
         self.sweeper = Sweeper(Means(settings, self.asker, self.pool, self.log, intake, publisher))
 
-    def _open_port(self, intake: Intake, texts: Texts, check: admit.Check, slurm: int) -> None:
-        settings = self.settings
-        self.listener = Listener(
-            address(settings.listen),
-            auth_of(settings.auth, str(settings.key)),
-            intake,
-            texts,
-            check,
-            self.log,
-            self._heard.set,
-            self.clock,
-            Gate(SHARE if settings.check_addresses else 1),
-            lambda uid: uid in (0, slurm),
-        )
+    def _open_port(self, answering: Answering) -> None:
+        gate = Gate(SHARE if self.settings.check_addresses else 1)
+        self.listener = Listener(address(self.settings.listen), answering, gate)
         self.listener.start()
         self.log.info("listening", address=f"{self.listener.address[0]}:{self.listener.address[1]}")
 
-    def _open_folder(self, intake: Intake, texts: Texts, check: admit.Check, slurm: int) -> None:
-        settings = self.settings
-        self.mailroom = Mailroom(
-            Path(settings.folder),
-            auth_of(settings.auth, str(settings.key)),
-            intake,
-            texts,
-            by_origin(check) if settings.check_addresses else check,
-            self.log,
-            self._heard.set,
-            self.clock,
-            lambda uid: uid in (0, slurm),
-        )
+    def _open_folder(self, answering: Answering) -> None:
+        self.mailroom = Mailroom(Path(self.settings.folder), answering)
         self.mailroom.start()
-        self.log.info("listening", folder=settings.folder)
+        self.log.info("listening", folder=self.settings.folder)
 
     def _doors(self) -> list[Listener | Mailroom]:
         """The ways that are open."""

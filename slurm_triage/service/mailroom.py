@@ -16,15 +16,12 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from slurm_triage.log import Log
 from slurm_triage.service.admit import Check
 from slurm_triage.service.answering import Answering
-from slurm_triage.service.intake import Intake
 from slurm_triage.service.mailbox import AT_ONCE, BoxError, Letter, Mailbox
 from slurm_triage.service.of_host import number
-from slurm_triage.service.texts import Texts
 from slurm_triage.transport import auth, message, shared_folder
-from slurm_triage.transport.auth import Auth, AuthError, Sender
+from slurm_triage.transport.auth import AuthError, Sender
 from slurm_triage.transport.message import Malformed, Message
 
 BEATS = (1.0, 3.0)
@@ -41,27 +38,14 @@ HANGS = 60.0
 
 
 class Mailroom:
-    """Answers what comes in the folder, from `start` to `stop`. Arguments as of `Listener`.
+    """Answers what comes in the folder, from `start` to `stop`; `answering` works for no other way.
 
-    `check` gets the address that is in the sender's credential, or an empty one: `by_origin`.
+    Its check gets the address that is in the sender's credential, or an empty one: `by_origin`.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        way: Auth,
-        intake: Intake,
-        texts: Texts,
-        check: Check,
-        log: Log,
-        heard: Callable[[], object] = lambda: None,
-        clock: Callable[[], float] = time.time,
-        welcome: Callable[[int], bool] = lambda uid: True,
-        beats: tuple[float, float] = BEATS,
-    ) -> None:
-        self.folder, self.log, self._way, self._beats = folder, log, way, beats
-        self._answering = Answering(way, intake, texts, check, log, heard, clock, welcome)
-        self.counts = self._answering.counts
+    def __init__(self, folder: Path, answering: Answering, beats: tuple[float, float] = BEATS) -> None:
+        self.folder, self._answering, self._beats = folder, answering, beats
+        self.log, self.counts = answering.log, answering.counts
         self._box = Mailbox(folder, self._refused)
         self._threads: list[threading.Thread] = []
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -220,13 +204,13 @@ class Mailroom:
     def _sealed(self, answer: Message, about: bytes, uid: int) -> bytes:
         """The answer, with as many texts as can be sealed: the others are asked for again."""
         packed = message.pack(answer)
-        while len(packed) > self._way.holds:
+        while len(packed) > self._answering.way.holds:
             texts = answer.head.get("texts")
             if not isinstance(texts, list) or not texts:
                 raise Malformed(f"{len(packed)} bytes are too many for one answer")
             answer = Message(answer.kind, {**answer.head, "texts": texts[: len(texts) // 2]})
             packed = message.pack(answer)
-        return self._way.seal(packed, about, uid)
+        return self._answering.way.seal(packed, about, uid)
 
     # -------------------------------------------------------------------------------------------- any thread
 

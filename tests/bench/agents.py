@@ -23,6 +23,7 @@ from typing import Any
 from slurm_triage.log import Log
 from slurm_triage.nodeset import expand
 from slurm_triage.service.admit import TAKEN
+from slurm_triage.service.answering import Answering
 from slurm_triage.service.ask import JobName
 from slurm_triage.service.config import Settings
 from slurm_triage.service.glance import glance
@@ -290,7 +291,8 @@ def _activation(folder: Path, output: Path, count: int) -> str:
             data = re.sub(rb"STDOUT=[^\0]*", b"STDOUT=" + str(output).encode() + b"/%j.out", paper.data)
             writers.put(spool, f"{one.raw}.1001.{int(paper.at)}.{index + 1}.{paper.kind}", data, at=paper.at)
     texts, intake = Texts(folder / "service"), Intake(folder / "service")
-    listener = Listener(("127.0.0.1", 0), Key(KEY), intake, texts, lambda *_: TAKEN, Log(lambda line: None))
+    answering = Answering(Key(KEY), intake, texts, lambda *_: TAKEN, Log(lambda line: None))
+    listener = Listener(("127.0.0.1", 0), answering)
     listener.start()
     config = folder / "agent.toml"
     config.write_text(

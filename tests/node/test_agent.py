@@ -27,6 +27,7 @@ from slurm_triage.node.target import AGAIN, MOST_TRIES, Target
 from slurm_triage.node.target import read as read_target
 from slurm_triage.sections import Section
 from slurm_triage.service.admit import TAKEN
+from slurm_triage.service.answering import Answering
 from slurm_triage.service.intake import Intake
 from slurm_triage.service.listener import Listener
 from slurm_triage.service.texts import NONE, Text, Texts
@@ -65,7 +66,8 @@ class Node:
     def up(self) -> None:
         log = Log(lambda line: None)
         way = Key(KEY)
-        self.listener = Listener(("127.0.0.1", self.port), way, self.intake, self.texts, lambda *a: self.check(*a), log)
+        answering = Answering(way, self.intake, self.texts, lambda *a: self.check(*a), log)
+        self.listener = Listener(("127.0.0.1", self.port), answering)
         self.listener.start()
         self.port = self.listener.address[1]
 

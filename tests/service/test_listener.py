@@ -15,6 +15,7 @@ import pytest
 
 from slurm_triage.log import Log, Sparing
 from slurm_triage.service import admit
+from slurm_triage.service.answering import Answering
 from slurm_triage.service.gate import Full, Gate
 from slurm_triage.service.intake import Intake, IntakeError, Told
 from slurm_triage.service.listener import Listener, ListenError
@@ -48,12 +49,14 @@ class Site:
         self.root = ME
         self.listener = Listener(
             ("127.0.0.1", 0),
-            Key(KEY),
-            self.intake,
-            self.texts,
-            lambda node, role, uid, at: admit.check(node, role, 0 if uid == self.root else uid, at, peers, SLURM),
-            Log(self.lines.append),
-            self.heard.set,
+            Answering(
+                Key(KEY),
+                self.intake,
+                self.texts,
+                lambda node, role, uid, at: admit.check(node, role, 0 if uid == self.root else uid, at, peers, SLURM),
+                Log(self.lines.append),
+                self.heard.set,
+            ),
         )
         self.listener.start()
 
@@ -262,7 +265,8 @@ def test_many_senders_at_once_are_all_taken(site: Site) -> None:
 
 
 def test_a_port_that_is_taken_is_a_sentence(site: Site, tmp_path: Path) -> None:
-    second = Listener(site.listener.address, Key(KEY), site.intake, site.texts, lambda *_: "", Log(site.lines.append))
+    answering = Answering(Key(KEY), site.intake, site.texts, lambda *_: "", Log(site.lines.append))
+    second = Listener(site.listener.address, answering)
     with pytest.raises(ListenError, match="cannot listen"):
         second.start()
 
@@ -450,10 +454,11 @@ def test_ordinary_users_are_not_listened_to(tmp_path: Path, monkeypatch: pytest.
     """What they send is not even unpacked: a few bytes can be made to fill the memory."""
     monkeypatch.setattr(message, "unpack", lambda data: pytest.fail("it was unpacked"))
     lines: list[str] = []
-    listener = Listener(
-        ("127.0.0.1", 0), Key(KEY), Intake(tmp_path), Texts(tmp_path), lambda *_: admit.TAKEN, Log(lines.append),
+    answering = Answering(
+        Key(KEY), Intake(tmp_path), Texts(tmp_path), lambda *_: admit.TAKEN, Log(lines.append),
         welcome=lambda uid: uid == ME + 1,
     )  # fmt: skip
+    listener = Listener(("127.0.0.1", 0), answering)
     listener.start()
     try:
         with socket.create_connection(listener.address, 10) as stream:

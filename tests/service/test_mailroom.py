@@ -21,6 +21,7 @@ from slurm_triage.node.config import Settings as AgentSettings
 from slurm_triage.node.deliver import Delivered
 from slurm_triage.sections import Section
 from slurm_triage.service import admit, mailbox, mailroom
+from slurm_triage.service.answering import Answering
 from slurm_triage.service.config import ConfigError, Settings, read
 from slurm_triage.service.intake import Intake
 from slurm_triage.service.loop import Service, StartError
@@ -73,10 +74,11 @@ class Site:
         self.up()
 
     def up(self) -> None:
-        self.room = Mailroom(
-            self.folder, self.way, self.intake, self.texts, self.check, Log(self.lines.append), self.heard.set,
-            welcome=lambda uid: uid == ME, beats=(0.02, 0.02),
+        answering = Answering(
+            self.way, self.intake, self.texts, self.check, Log(self.lines.append), self.heard.set,
+            welcome=lambda uid: uid == ME,
         )  # fmt: skip
+        self.room = Mailroom(self.folder, answering, (0.02, 0.02))
         self.room.start()
 
     def down(self) -> None:
