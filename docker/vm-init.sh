@@ -11,7 +11,7 @@ say() { echo "vm: $*"; }
 finish() {
     mkdir -p /answers
     echo "$1" >/answers/result
-    cp /var/log/slurm/*.log /answers/ 2>/dev/null
+    cp /var/log/slurm/*.log /answers.*.log /answers/ 2>/dev/null
     stty -F /dev/ttyS1 raw -echo
     tar -C / -cz answers | base64 >/dev/ttyS1
     echo END-OF-ANSWERS >/dev/ttyS1

@@ -57,11 +57,17 @@ def unpack(sent: bytes) -> dict[str, bytes]:
         raise VmError(f"what the machine sent is damaged: {error}") from error
 
 
+def _last_words(files: Mapping[str, bytes]) -> str:
+    """The ends of the logs that the machine sent."""
+    logs = {name: data.decode("utf-8", "replace") for name, data in files.items() if name.endswith(".log")}
+    return "".join(f"\n--- {name}\n" + "\n".join(text.splitlines()[-15:]) for name, text in logs.items() if text)
+
+
 def check(files: Mapping[str, bytes], scenarios: Sequence[Scenario], out: Path) -> list[Outcome]:
     """Records, diagnoses and compares all jobs. Raises `VmError` if the machine did not run them all."""
     result = files.get("result", b"").decode("utf-8", "replace").strip()
     if result != "complete":
-        raise VmError(f"the machine stopped early: {result or 'it does not say why'}")
+        raise VmError(f"the machine stopped early: {result or 'it does not say why'}{_last_words(files)}")
     version = re.search(r"\d+\.\d+\.\d+", files["version"].decode())
     if version is None:
         raise VmError("the machine does not say which Slurm it ran")

@@ -50,7 +50,8 @@ fi
 # All files in memory: what only compilers, readers of manuals and speakers of other languages need stays out.
 mkdir "$folder/root"
 container=$(docker create "$IMAGE")
-docker export "$container" | tar -C "$folder/root" -x \
+# Numbers, not names: users of the same name have other numbers on this machine.
+docker export "$container" | tar -C "$folder/root" -x --numeric-owner \
     --exclude='usr/share/doc/*' --exclude='usr/share/man/*' --exclude='usr/share/locale/*' --exclude='usr/lib/gcc/*' \
     --exclude='usr/libexec/gcc/*' --exclude='usr/bin/x86_64-linux-gnu-*' --exclude='usr/include/*' \
     --exclude='usr/share/perl/*' --exclude='usr/lib/x86_64-linux-gnu/perl*' --exclude='var/cache/*' \
