@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from slurm_triage.service.config import Settings
+from slurm_triage.service.judge import AttemptText
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """What the policy looks at. `own_scancel`: its owner cancelled it; `interactive`: it had no batch script."""
-
-    cause: str
-    bad: bool
-    user: str = ""
-    own_scancel: bool = False
-    interactive: bool = False
-    comment: str = ""
-
-
-def why_no_file(attempt: Attempt, settings: Settings) -> str:
+def why_no_file(attempt: AttemptText, settings: Settings) -> str:
     """Why no file is written of the attempt; empty if one is."""
     reasons = (
         (not settings.files, "this site writes no files (files = false)"),

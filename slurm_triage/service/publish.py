@@ -13,7 +13,7 @@ from slurm_triage.report.array import Task, array_text
 from slurm_triage.report.corrected import corrected
 from slurm_triage.service.config import Settings
 from slurm_triage.service.glance import Glance
-from slurm_triage.service.policy import Attempt, why_no_file
+from slurm_triage.service.policy import why_no_file
 from slurm_triage.service.pool import AttemptText, Judged
 from slurm_triage.service.texts import NONE, TEXT, Text, Texts, group_key, tagged
 
@@ -86,12 +86,7 @@ class Publisher:
         return last
 
     def _text(self, raw: str, attempt: AttemptText, look: Glance) -> Text:
-        why = why_no_file(
-            Attempt(
-                attempt.cause, attempt.bad, attempt.user, attempt.own_scancel, attempt.interactive, attempt.comment
-            ),
-            self.settings,
-        )
+        why = why_no_file(attempt, self.settings)
         start = attempt.start or 0.0
         index = look.attempt_of(start, start) if start else None
         nodes = look.attempts[index].nodes if index is not None else ""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
+Ask = Callable[..., tuple[int, str, str]]
+"""Asks the command; its exit code, and what it wrote to standard output and standard error."""
 CONTRACT = "slurm-triage/diagnosis/1"
 
 OOM: dict[str, Any] = {

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,10 @@ import pytest
 
 from slurm_triage.history.cli import CORRECTED, FIELDS, main
 from slurm_triage.history.store import Detail, History, StepDetail, TaskDetail
-from tests.history.examples import document, whole
+from tests.history.examples import Ask, document, whole
 
 ROOT = Path(__file__).parents[2]
 EVIL = "a\x1b[31m\nb\x9b2J\u202e\u2028=x"
-
-Ask = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -81,16 +78,6 @@ def db(tmp_path: Path) -> Path:
         unzoned = {"job_submit": "2026-11-30T15:11:09", "job_start": "2026-11-30T15:11:18", "job_end": None}
         history.record(document(job_job_id="1200", job_shown_id="1200", **unzoned))
     return path
-
-
-@pytest.fixture
-def ask(db: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
-    def call(*argv: str) -> tuple[int, str, str]:
-        code = main([*argv, "--db", str(db)])
-        seen = capsys.readouterr()
-        return code, seen.out, seen.err
-
-    return call
 
 
 def jobs(ask: Ask, *argv: str) -> list[str]:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from slurm_triage.history.database import HistoryError, check, writing
 from slurm_triage.history.store import Detail, History
 from slurm_triage.model import JobIdentity
 from tests.accuracy import expected
-from tests.history.examples import document, whole
+from tests.history.examples import Ask, document, whole
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -40,8 +40,6 @@ VERSION_1 = Path(__file__).with_name("version-1.sqlite.xz")
 """A history of two attempts, 1107 and 1108 (without a submit time), as the program made it before there were corrections."""
 KEY = AttemptKey("mini", "1107", "2026-11-30T15:11:09Z", "2026-11-30T15:11:18Z")
 EVIL = "a\x1b[31m\nb\x9b2J\u202e\u2028=x"
-
-Ask = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -69,16 +67,6 @@ def db(tmp_path: Path) -> Path:
         for raw, task in (("1005", "4"), ("1006", "5")):
             history.record(document(job_job_id=raw, job_shown_id=f"1001_{task}", job_array="1001", job_array_task=task))
     return path
-
-
-@pytest.fixture
-def ask(db: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
-    def call(*argv: str) -> tuple[int, str, str]:
-        code = main([*argv, "--db", str(db)])
-        seen = capsys.readouterr()
-        return code, seen.out, seen.err
-
-    return call
 
 
 def done(ask: Ask, *argv: str) -> str:

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,8 +22,8 @@ from slurm_triage.service.config import ConfigError, Settings, read
 from slurm_triage.service.glance import glance
 from slurm_triage.service.intake import Intake
 from slurm_triage.service.ledger import Ledger
-from slurm_triage.service.policy import Attempt, why_no_file
-from slurm_triage.service.pool import Pool
+from slurm_triage.service.policy import why_no_file
+from slurm_triage.service.pool import AttemptText, Pool
 from slurm_triage.service.publish import Publisher
 from slurm_triage.service.round import Means
 from slurm_triage.service.sweep import Sweeper
@@ -168,25 +169,29 @@ def test_a_correction_reaches_the_user_and_stays(site: Site) -> None:
     assert isinstance(section, dict) and section["text"].startswith("VERDICT")
 
 
+def _attempt(cause: str, bad: bool, **more: Any) -> AttemptText:
+    return AttemptText(cause, "confirmed", "user", bad, {}, **more)
+
+
 @pytest.mark.parametrize(
     ("attempt", "settings", "why"),
     [
-        (Attempt("memcg_oom", True), {}, ""),
-        (Attempt("no_failure", False), {}, "nothing went wrong"),
-        (Attempt("cancelled_by_user", True, own_scancel=True), {}, "its owner cancelled it"),
-        (Attempt("cancelled_by_user", True, own_scancel=True), {"file_own_scancel": True}, ""),
-        (Attempt("app_error", True, interactive=True), {}, "no batch script"),
-        (Attempt("app_error", True, interactive=True), {"file_interactive": True}, ""),
-        (Attempt("app_error", True), {"no_file_causes": ("app_error",)}, "none of app_error"),
-        (Attempt("app_error", True, user="ada"), {"no_file_users": ("ada",)}, "user ada"),
-        (Attempt("app_error", True, user=""), {"no_file_users": ("",)}, ""),
-        (Attempt("app_error", True, comment="run 7 slurm-triage=off"), {}, "slurm-triage=off"),
-        (Attempt("app_error", True, comment="xslurm-triage=offx"), {}, ""),
-        (Attempt("app_error", True, comment="slurm-triage=off"), {"opt_out": ""}, ""),
-        (Attempt("app_error", True), {"files": False}, "files = false"),
+        (_attempt("memcg_oom", True), {}, ""),
+        (_attempt("no_failure", False), {}, "nothing went wrong"),
+        (_attempt("cancelled_by_user", True, own_scancel=True), {}, "its owner cancelled it"),
+        (_attempt("cancelled_by_user", True, own_scancel=True), {"file_own_scancel": True}, ""),
+        (_attempt("app_error", True, interactive=True), {}, "no batch script"),
+        (_attempt("app_error", True, interactive=True), {"file_interactive": True}, ""),
+        (_attempt("app_error", True), {"no_file_causes": ("app_error",)}, "none of app_error"),
+        (_attempt("app_error", True, user="ada"), {"no_file_users": ("ada",)}, "user ada"),
+        (_attempt("app_error", True, user=""), {"no_file_users": ("",)}, ""),
+        (_attempt("app_error", True, comment="run 7 slurm-triage=off"), {}, "slurm-triage=off"),
+        (_attempt("app_error", True, comment="xslurm-triage=offx"), {}, ""),
+        (_attempt("app_error", True, comment="slurm-triage=off"), {"opt_out": ""}, ""),
+        (_attempt("app_error", True), {"files": False}, "files = false"),
     ],
 )
-def test_the_policy(attempt: Attempt, settings: dict[str, object], why: str) -> None:
+def test_the_policy(attempt: AttemptText, settings: dict[str, object], why: str) -> None:
     said = why_no_file(attempt, replace(Settings(), **settings))  # type: ignore[arg-type]
     assert (why in said) if why else said == ""
 
