@@ -19,7 +19,7 @@ from slurm_triage.node.drawer import Drawer, DrawerError, Limits
 from slurm_triage.node.exchange import Exchange
 from slurm_triage.node.gather import Gatherer
 from slurm_triage.spool import NoSpool, Spool, SpoolError, usual_owner
-from slurm_triage.transport.auth import AuthError, auth_of
+from slurm_triage.transport.auth import auth_of
 from slurm_triage.transport.client import Client, Unreachable
 
 OUTBOX = Limits(files=2000, size=256 * 1024 * 1024, age=14 * 86400.0)
@@ -218,6 +218,3 @@ def trusted(users: tuple[str, ...]) -> set[int]:
         except KeyError:
             continue
     return found
-
-
-__all__ = ["Agent", "AnotherAgent", "AuthError", "DrawerError", "alone", "trusted"]

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.cluster.machine import Cluster, ClusterError
-from tests.cluster.record import rows
 from tests.cluster.scenarios import OWNER, Scenario
 
 HISTORY = "/var/lib/slurm-triage/history.sqlite"
@@ -188,6 +187,3 @@ def examine(cluster: Cluster, jobs: Sequence[Done]) -> list[str]:
     except ClusterError as error:
         return [f"delivery: {error}", *judge(jobs, look(cluster), history(cluster))]
     return judge(jobs, look(cluster), history(cluster))
-
-
-__all__ = ["Done", "Found", "examine", "history", "judge", "look", "rows", "settle"]
