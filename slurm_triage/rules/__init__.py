@@ -12,6 +12,8 @@ who has to act, a summary and actions:
         yield owner(Owner.USER)
         yield summary("...")
 
+Conditions come before the owner: what comes after it is asked only of a rule that something speaks for.
+
 The conditions become a strength by one truth table (`strength_of`):
 
 =========================================================================================  ==========
@@ -30,7 +32,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -148,52 +150,63 @@ def all_rules() -> tuple[Rule, ...]:
     return tuple(found[cause] for cause in sorted(found))
 
 
-def strength_of(conditions: tuple[Condition, ...]) -> Strength:
+def strength_of(conditions: Sequence[Condition]) -> Strength:
     """The truth table."""
-    requires: list[bool | None] = []
-    confirms: list[bool | None] = []
-    supports: list[bool | None] = []
-    refutes: list[bool | None] = []
+    required = ruled_out = unseen = confirmed = supported = False
+    grounds = unfounded = 0
     for condition in conditions:
         role, holds = condition.role, condition.fact.holds
         if role is _REQUIRE:
-            requires.append(holds)
-        elif role is _CONFIRM:
-            confirms.append(holds)
-        elif role is _SUPPORT:
-            supports.append(holds)
+            required = required or holds is True
+            ruled_out = ruled_out or holds is False
+            unseen = unseen or holds is None
+        elif role is _REFUTE:
+            ruled_out = ruled_out or holds is True
         else:
-            refutes.append(holds)
-    grounds = confirms + supports
-    if False in requires or True in refutes or (grounds and all(ground is False for ground in grounds)):
+            grounds += 1
+            unfounded += holds is False
+            confirmed = confirmed or (role is _CONFIRM and holds is True)
+            supported = supported or (role is _SUPPORT and holds is True)
+    if ruled_out or (grounds and unfounded == grounds):
         return Strength.RULED_OUT
-    if True in confirms:
-        return Strength.CONFIRMED if all(requires) else Strength.LIKELY
-    if requires and all(requires) and (not grounds or True in supports):
+    if confirmed:
+        return Strength.LIKELY if unseen else Strength.CONFIRMED
+    if required and not unseen and (supported or not grounds):
         return Strength.LIKELY
-    if True in requires or True in supports:
+    if required or supported:
         return Strength.POSSIBLE
     return Strength.SILENT
 
 
 def judge(rule_: Rule, job: Job) -> Verdict:
-    """Run one rule over the facts of one attempt."""
+    """Run one rule over the facts of one attempt.
+
+    Of a cause that is ruled out or that nothing speaks for, the rule is not asked what it would have said: that is most
+    of the work of most rules, and nobody reads it. Raises `TypeError` for a rule with a condition after its owner.
+    """
     conditions: list[Condition] = []
     actions: list[Action] = []
     notes: list[str] = []
     who, text, at = Owner.UNKNOWN, "", None
+    strength = None
     for item in rule_.judge(job):
-        if isinstance(item, Condition):
-            conditions.append(item)
-        elif isinstance(item, _Text):
-            text = item.summary
-        elif isinstance(item, Action):
-            actions.append(item)
-        elif isinstance(item, Owner):
-            who = item
-        elif isinstance(item, _When):
-            at = item.at
+        kind = type(item)
+        if kind is Condition:
+            if strength is not None:
+                raise TypeError(f"the rule of {rule_.cause} yields a condition after its owner")
+            conditions.append(item)  # type: ignore[arg-type]
+        elif kind is Owner:
+            who = item  # type: ignore[assignment]
+            strength = strength_of(conditions)
+            if not strength.rank:
+                return Verdict(rule_.cause, strength, tuple(conditions), Owner.UNKNOWN, "")
+        elif kind is _Text:
+            text = item.summary  # type: ignore[union-attr]
+        elif kind is Action:
+            actions.append(item)  # type: ignore[arg-type]
+        elif kind is _When:
+            at = item.at  # type: ignore[union-attr]
         else:
-            notes.append(item.text)
-    final = tuple(conditions)
-    return Verdict(rule_.cause, strength_of(final), final, who, text, tuple(actions), at, tuple(notes))
+            notes.append(item.text)  # type: ignore[union-attr]
+    strength = strength or strength_of(conditions)
+    return Verdict(rule_.cause, strength, tuple(conditions), who, text, tuple(actions), at, tuple(notes))

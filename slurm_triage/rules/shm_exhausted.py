@@ -26,7 +26,7 @@ def shm_exhausted(job: Job) -> Said:
     if full:
         yield support(true("the node's /dev/shm was still full after the job's end", full))
     yield refute(job.memory.own_limit_hit)
-    yield owner(Owner.USER)
     yield confirm(job.program.full_shared_memory)
+    yield owner(Owner.USER)
     yield summary("Shared memory (/dev/shm) was too small for the program's workers.")
     yield action("Give the container or job more shared memory, or use fewer workers.", "df -h /dev/shm")
