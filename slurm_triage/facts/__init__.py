@@ -25,6 +25,7 @@ from slurm_triage.facts.node import NodeFacts
 from slurm_triage.facts.outcome import Outcome
 from slurm_triage.facts.pods import Pods
 from slurm_triage.facts.program import Program
+from slurm_triage.facts.proof import Proof
 from slurm_triage.facts.ranks import Ranks
 from slurm_triage.facts.scheduling import Scheduling
 from slurm_triage.facts.storage import Storage
@@ -112,6 +113,13 @@ class Job:
     def kernel(self) -> Kernel:
         """Kernel lines, placed in the job's time and nodes."""
         return Kernel(self.attempt, self.accounting, self.log, self.telling)
+
+    @once
+    def proof(self) -> Proof:
+        """When what is said about the end proves it: the last act, and nothing else that was read speaks against it."""
+        return Proof(
+            self.attempt, self.log, self.telling, self.memory, self.scheduling, self.cancel, self.node, self.kernel
+        )
 
     @once
     def gpu(self) -> Gpu:

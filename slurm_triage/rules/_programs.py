@@ -31,6 +31,22 @@ def exit_fits(job: Job, shell: int, errno: int, error: str, *ids: str) -> Fact:
     return unknown(says, f"the job {info.meaning}", job.accounting.how)
 
 
+def said_alone(job: Job, *lines: Sign) -> Fact:
+    """As `exit_fits` where no exit of the job was seen: slurmstepd's or the shell's word is its last act.
+
+    Whoever starts a program knows why it could not. The shell's own `Permission denied` is left to the exit code 126:
+    it says the same of a file that a redirection may not write.
+    """
+    says = "whoever was to start the program says why it could not, and nothing else speaks"
+    if job.exits.job_exit[1] is not None:
+        return unknown(says, "the job's exit code decides", job.accounting.how)
+    return job.proof.ended_on(says, lines, *KIN)
+
+
+KIN = ("srun_launch_failed", "module_not_found", "slurmd_execve")
+"""What goes with a program that is missing: the module that should have brought it."""
+
+
 def _of_last_step(job: Job, line: Sign, errno: int) -> bool:
     """Whether the execve() line is of the batch script or of the step that ended the job."""
     if line.step is not None:

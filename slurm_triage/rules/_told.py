@@ -37,6 +37,18 @@ def told_by(job: Job, says: str, lines: tuple[Sign, ...], kin: tuple[str, ...] =
     yield from outlived(job, said)
 
 
+def proven(job: Job, says: str, lines: Iterable[Sign], *kin: str, died_of: tuple[int, ...] = ()) -> Iterator[Item]:
+    """These lines prove the cause where they are the last act and nothing else speaks against it (decision 12).
+
+    Only for lines that no other cause prints: ask that of each family before using it here.
+    """
+    found = tuple(lines)
+    if found:
+        yield confirm(
+            job.proof.ended_on(f"{says}; it ended on that, and nothing else speaks", found, *kin, died_of=died_of)
+        )
+
+
 def outlived(job: Job, said: Fact) -> Iterator[Item]:
     """A job that ended well was not ended by what was said. Asked only where something was said."""
     if said.holds:

@@ -3,7 +3,7 @@
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support
-from slurm_triage.rules._programs import exit_fits
+from slurm_triage.rules._programs import exit_fits, said_alone
 
 
 @rule("command_not_found", supersedes=("app_error",))
@@ -22,6 +22,8 @@ def command_not_found(job: Job) -> Said:
     missing = job.launch.not_found
     yield require(missing)
     yield confirm(exit_fits(job, 127, 2, "No such file or directory", "command_not_found", "no_such_interpreter"))
+    lines = (*job.launch.execve("No such file or directory"), *job.log.of("command_not_found", "no_such_interpreter"))
+    yield confirm(said_alone(job, *lines))
     yield support(missing)
     yield owner(Owner.USER)
     what = next((s.fields["path"] for s in job.launch.execve("No such file") if s.fields.get("path")), None)

@@ -1,9 +1,10 @@
 """Rule: an assertion failed in GPU code."""
 
+from slurm_triage import signals
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, rule, summary
-from slurm_triage.rules._told import GPU_ECHOES, told
+from slurm_triage.rules._told import GPU_ECHOES, proven, told
 
 
 @rule("cuda_device_assert", supersedes=(*GPU_ECHOES, "gpu_app_fault"))
@@ -21,6 +22,8 @@ def cuda_device_assert(job: Job) -> Said:
     """
     kin = ("assertion_failed", "cuda_error_other", "nccl_system_error", "cpp_exception")
     yield from told(job, "an assertion failed in GPU code", "cuda_device_assert", kin=kin)
+    lines = job.log.of("cuda_device_assert")
+    yield from proven(job, "an assertion failed in GPU code", lines, *kin, died_of=(signals.SIGABRT,))
     yield owner(Owner.USER)
     yield summary("An assertion failed in GPU code (an index or a label out of range, most often).")
     yield action("Check indices, labels and token ids against the sizes in the model.")

@@ -3,7 +3,8 @@
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, note, owner, refute, rule, summary
-from slurm_triage.rules._told import ECHOES, told_by
+from slurm_triage.rules._storage import CARRIERS
+from slurm_triage.rules._told import ECHOES, proven, told_by
 
 
 @rule("disk_full_node_local", supersedes=(*ECHOES, "container_runtime_setup", "bus_error_io"))
@@ -19,6 +20,8 @@ def disk_full_node_local(job: Job) -> Said:
     What this is not: a quota of a user or project; that one says `Disk quota exceeded`.
     """
     yield from told_by(job, "the program says that a file system is full", job.storage.no_room, ("io_error",))
+    if job.storage.full_local.holds:
+        yield from proven(job, "a file system of the node is full", job.storage.no_room, *CARRIERS)
     if job.storage.no_room and not job.storage.full_local.holds:
         yield refute(job.storage.full_shared)
     yield owner(Owner.ADMIN)

@@ -4,7 +4,8 @@ from slurm_triage.facts import Job
 from slurm_triage.facts._logic import any_of
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, require, rule, summary, support
-from slurm_triage.rules._told import ECHOES, outlived
+from slurm_triage.rules._storage import CARRIERS
+from slurm_triage.rules._told import ECHOES, outlived, proven
 
 
 @rule("disk_quota", supersedes=(*ECHOES, "disk_full_node_local", "container_runtime_setup", "bus_error_io"))
@@ -23,6 +24,10 @@ def disk_quota(job: Job) -> Said:
     quota = job.telling.said("the program says that a quota is used up", "disk_quota")
     trouble = any_of("there was no room on a personal or project file system", quota, job.storage.full_shared)
     yield require(trouble)
+    of_files = [s for s in job.log.of("disk_quota") if "key" not in s.cite.text]  # the kernel's keys have a quota too
+    yield from proven(job, "a quota is used up", of_files, *CARRIERS)
+    if job.storage.full_shared.holds:
+        yield from proven(job, "a personal or project file system is full", job.storage.no_room, *CARRIERS)
     yield support(job.telling.last_word("a used-up quota was the last error", "disk_quota"))
     yield support(job.storage.full_shared)
     yield from outlived(job, trouble)

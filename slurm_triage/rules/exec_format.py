@@ -3,7 +3,7 @@
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, note, owner, require, rule, summary, support
-from slurm_triage.rules._programs import exit_fits
+from slurm_triage.rules._programs import exit_fits, said_alone
 
 
 @rule("exec_format", supersedes=("app_error", "exec_permission"))
@@ -22,6 +22,8 @@ def exec_format(job: Job) -> Said:
     wrong = job.launch.wrong_format
     yield require(wrong)
     yield confirm(exit_fits(job, 126, 8, "Exec format error", "exec_format_error"))
+    programs = [s for s in job.log.of("exec_format_error") if "ELF class" not in s.cite.text]  # that is of a library
+    yield confirm(said_alone(job, *job.launch.execve("Exec format error"), *programs))
     yield support(wrong)
     yield owner(Owner.USER)
     what = next((s.fields["path"] for s in job.launch.execve("Exec format error") if s.fields.get("path")), None)

@@ -3,7 +3,7 @@
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support
-from slurm_triage.rules._programs import exit_fits
+from slurm_triage.rules._programs import exit_fits, said_alone
 
 
 @rule("exec_permission", supersedes=("app_error",))
@@ -22,6 +22,7 @@ def exec_permission(job: Job) -> Said:
     closed = job.launch.not_executable
     yield require(closed)
     yield confirm(exit_fits(job, 126, 13, "Permission denied", "permission_denied_exec"))
+    yield confirm(said_alone(job, *job.launch.execve("Permission denied")))
     yield support(closed)
     yield owner(Owner.USER)
     what = next((s.fields["path"] for s in job.launch.execve("Permission denied") if s.fields.get("path")), None)

@@ -3,7 +3,7 @@
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, rule, summary
-from slurm_triage.rules._told import ECHOES, told
+from slurm_triage.rules._told import ECHOES, proven, told
 
 
 @rule("file_descriptor_limit", supersedes=ECHOES)
@@ -21,6 +21,7 @@ def file_descriptor_limit(job: Job) -> Said:
     """
     lines = job.log.of("too_many_open_files")
     yield from told(job, "the program says that too many files are open", "too_many_open_files")
+    yield from proven(job, "too many files are open", lines)
     node = any("system" in s.fields for s in lines)
     yield owner(Owner.ADMIN if node else Owner.USER)
     yield summary("The limit on open files was reached" + (" (of the whole node)." if node else "."))

@@ -1,12 +1,15 @@
 """Rule: MPI ended the job."""
 
+from slurm_triage import signals
 from slurm_triage.facts import Job
 from slurm_triage.facts._logic import unknown
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, require, rule, summary, support
-from slurm_triage.rules._told import not_an_echo
+from slurm_triage.rules._told import not_an_echo, proven
 
 LINES = ("mpi_abort", "mpi_error")
+CALLED = ("application called MPI_Abort", "MPI_ABORT was invoked")
+"""The program itself called it. `Fatal error in PMPI_...` may tell of a peer that was killed."""
 
 
 @rule("mpi_abort", supersedes=("app_error", "external_signal"))
@@ -23,6 +26,8 @@ def mpi_abort(job: Job) -> Said:
     """
     said = job.telling.said("a rank ended the job through MPI_Abort", *LINES)
     yield require(said)
+    calls = [s for s in job.log.of("mpi_abort") if any(words in s.cite.text for words in CALLED)]
+    yield from proven(job, "a rank called MPI_Abort", calls, died_of=(signals.SIGABRT,))
     if job.log.of("mpi_transport_canceled"):
         why = "the transport was cancelled under MPI, so that something else ended the job"
         yield support(

@@ -3,7 +3,10 @@
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, rule, summary
-from slurm_triage.rules._told import ECHOES, told
+from slurm_triage.rules._told import ECHOES, proven, told
+
+OWN_SETTINGS = ("Duplicate GPU detected", "Mismatched NCCL version detected", "mismatched NCCL version detected")
+"""Nothing but the launch brings these about. An interface that is not found may be down, or be named wrongly."""
 
 
 @rule("nccl_config", supersedes=ECHOES)
@@ -20,6 +23,8 @@ def nccl_config(job: Job) -> Said:
     What this is not: a broken network.
     """
     yield from told(job, "NCCL says that its settings do not fit", "nccl_config", kin=("nccl_system_error",))
+    sure = [s for s in job.log.of("nccl_config") if s.fields.get("error") in OWN_SETTINGS]
+    yield from proven(job, "NCCL names the setting that does not fit", sure, "nccl_system_error")
     yield owner(Owner.USER)
     yield summary("NCCL could not communicate: its settings do not fit this node or this launch.")
     yield action("Print and check the NCCL_* variables; rerun with NCCL_DEBUG=INFO.", "env | grep NCCL_; ip -br addr")

@@ -3,7 +3,7 @@
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, require, rule, summary, support
-from slurm_triage.rules._told import not_an_echo
+from slurm_triage.rules._told import not_an_echo, proven
 
 LINES = ("nccl_timeout", "gloo_timeout", "nccl_mismatch")
 
@@ -24,6 +24,8 @@ def nccl_timeout_desync(job: Job) -> Said:
     """
     late = job.distributed.late_collective
     yield require(late)
+    differ = [s for s in job.log.of("nccl_mismatch") if "Detected mismatch" in s.cite.text]
+    yield from proven(job, "the ranks were in different collectives", differ)
     yield support(job.telling.last_word("a collective was the last thing to fail", *LINES))
     yield from not_an_echo(job, late)
     yield owner(Owner.USER)

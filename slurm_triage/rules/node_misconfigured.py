@@ -4,13 +4,15 @@ from slurm_triage.facts import Job
 from slurm_triage.facts._logic import all_of, any_of
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support
-from slurm_triage.rules._told import ECHOES, outlived
+from slurm_triage.rules._told import ECHOES, outlived, proven
 
 LINES = (
     "slurm_container_join", "slurmd_container_join", "slurm_task_plugin", "slurm_user_lookup", "slurmd_user_lookup",
     "slurm_plugin_stack", "slurmd_plugin_stack",
 )  # fmt: skip
 """Lines with which slurmd or slurmstepd says that it could not set the job up."""
+OWN_ACTS = ("slurm_container_join", "slurmd_container_join", "slurm_user_lookup", "slurmd_user_lookup")
+"""Those of them that nothing in the job's request brings about (a binding or an option of a plugin may)."""
 
 
 @rule("node_misconfigured", supersedes=(*ECHOES, "launch_failed", "prolog_failed"))
@@ -32,6 +34,8 @@ def node_misconfigured(job: Job) -> Said:
     broken = any_of("the node is not in order", said, all_of("a local disk failed under the job", disk, read_only))
     yield require(broken)
     yield confirm(job.storage.proves("a local file system failed and the program felt it", job.storage.broken_local))
+    mine = "Slurm could not set the job up on the node"
+    yield from proven(job, mine, job.log.of(*OWN_ACTS), *LINES, "srun_launch_failed", "slurmd_io_setup")
     yield support(broken)
     yield from outlived(job, broken)
     yield owner(Owner.ADMIN)

@@ -1,10 +1,11 @@
 """Rule: a binary built for another page size."""
 
+from slurm_triage import signals
 from slurm_triage.facts import Job
 from slurm_triage.facts._logic import all_of, negation
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, refute, rule, summary
-from slurm_triage.rules._told import ECHOES, told_by
+from slurm_triage.rules._told import ECHOES, proven, told_by
 
 
 @rule("page_size_mismatch", supersedes=(*ECHOES, "malloc_failure"))
@@ -23,6 +24,7 @@ def page_size_mismatch(job: Job) -> Said:
     says = "the program's allocator does not support the page size"
     said = job.log.of("jemalloc_page_size")
     yield from told_by(job, says, said, KIN)
+    yield from proven(job, says, said, *KIN, "error_line", died_of=ALLOCATOR_ENDS)
     if said:
         last = job.telling.last_of(f"{says}, and names no other error after it", said, *KIN)
         yield confirm(all_of(f"{says}, and the node's pages are larger than usual", last, job.machine.large_pages))
@@ -31,6 +33,9 @@ def page_size_mismatch(job: Job) -> Said:
     yield summary("The program's allocator was built for another page size than the node's kernel uses.")
     yield action("Use a build for this node's page size.", "getconf PAGESIZE; uname -m")
 
+
+ALLOCATOR_ENDS = (signals.SIGABRT, signals.SIGSEGV, signals.SIGTRAP)
+"""How programs end whose allocator gives them nothing: an abort, a trap, a null pointer that nobody looked at."""
 
 KIN = ("alloc_failed", "runtime_panic", "cpp_bad_alloc", "python_memory_error", "malloc_enomem")
 """How the refused allocations are told further up."""

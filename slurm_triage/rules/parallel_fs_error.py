@@ -23,6 +23,10 @@ def parallel_fs_error(job: Job) -> Said:
     trouble = job.storage.evicted_or_said
     yield require(trouble)
     yield confirm(job.storage.proves("the client was evicted while the job ran, and the job felt it", evicted))
+    signs = [w.sign for w in evicted]
+    yield confirm(
+        job.proof.sole_story("the kernel says that the client was evicted, and it is all there is", signs, "lustre")
+    )
     yield support(job.storage.tells("the client was evicted, and nothing else is named", evicted))
     yield support(job.telling.last_word("a lost file system was the last error", "lustre_error_text"))
     yield when(first(evicted))

@@ -1,9 +1,14 @@
 """Rule: processes, threads, locked memory."""
 
+import re
+
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, rule, summary
-from slurm_triage.rules._told import ECHOES, told
+from slurm_triage.rules._told import ECHOES, proven, told
+
+FORK = re.compile(r"\bv?fork\w{0,8}(?:\(\))?: Resource temporarily unavailable")
+"""fork(2) says EAGAIN of limits only. pthread_create(3) says it for want of memory too (glibc, allocate_stack)."""
 
 
 @rule("process_limit", supersedes=(*ECHOES, "malloc_failure", "nccl_config"))
@@ -21,6 +26,8 @@ def process_limit(job: Job) -> Said:
     """
     ids = ("process_limit", "nccl_memlock")
     yield from told(job, "the program says that a limit on processes or locked memory is reached", *ids)
+    forks = [s for s in job.log.of("process_limit") if FORK.search(s.cite.text)]
+    yield from proven(job, "no further process may be started", forks)
     locked = bool(job.log.of("nccl_memlock")) and not job.log.of("process_limit")
     yield owner(Owner.USER)
     what = "locked memory" if locked else "processes or threads"

@@ -1,0 +1,248 @@
+"""When the word of a program, or of Slurm about its own act, proves why the job ended (decision 12).
+
+A line that names a cause and an end is a proof only as the last act of who wrote it, and only while nothing else that
+was read tells another story: no other cause in any file, no end that does not fit, no sign of life after the line. What
+no list below names counts as another story, so that a new signature can take a proof away and never give one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from slurm_triage import signals
+from slurm_triage.attempts import Attempt
+from slurm_triage.facts._kernel import Kernel
+from slurm_triage.facts._logic import true, unknown
+from slurm_triage.facts._once import once
+from slurm_triage.facts.cancel import Cancel
+from slurm_triage.facts.log import Log
+from slurm_triage.facts.memory import Memory
+from slurm_triage.facts.node import NodeFacts
+from slurm_triage.facts.scheduling import Scheduling
+from slurm_triage.facts.telling import ECHO_TYPES, ERRORS, Telling
+from slurm_triage.model import Fact, Sign
+
+SILENT = frozenset({
+    "log_end", "log_tail", "log_empty", "python_traceback", "python_exception_chain", "alloc_granted", "alloc_queued",
+    "alloc_relinquished", "client_exit", "slurm_cancelled", "slurm_cancelled_signal", "srun_aborted",
+    "srun_force_terminated", "srun_task_exit", "srun_task_signal", "srun_task_status", "srun_terminating",
+    "slurm_task_failure", "ctld_complete", "ctld_start", "ctld_submit", "ctld_signal", "slurmd_cancelled",
+    "slurmd_done", "slurmd_launch", "slurmd_task_exit", "slurmd_task_signal", "slurmd_task_started",
+    "slurmd_sent_signal", "task_start", "kernel_boot", "nvidia_gpu_uuid", "callbacks_suppressed", "mpirun_task_signal",
+    "torchrun_child_failed", "torchrun_child_signal", "torchrun_closing_signal", "torchrun_failure_detail",
+    "torchrun_root_cause", "shell_signal", "shell_bare_signal", "requeue_handler", "exit_status_text", "make_error",
+    "workflow_error",
+})  # fmt: skip
+"""Families that name no cause: how things start, that and how processes ended. Deaths among them are looked at as such
+(`_deaths_elsewhere`), cancellations too (`_other_ends`)."""
+
+FOLLOWERS = frozenset({
+    "nccl_remote_exit", "nccl_timeout", "nccl_system_error", "gloo_timeout", "pmix_peer_lost", "mpi_transport_canceled",
+    "mpi_transport_error", "mlx5_completion_error", "connection_refused_rendezvous", "mpi_abort", "mpi_error",
+    "pool_worker_died", "error_line",
+})  # fmt: skip
+"""What others say when a process has ended. Before the line in question they tell another story."""
+
+CLOSING = re.compile(
+    r"[\W_]*"  # rules, carets, brackets
+    r"|\s{0,200}(?:File \"[^\"]{1,400}\", line \d{1,9}.*|at [\w.$<>/]{1,300} ?\(.*|#\d{1,4}:? .*|frame #\d{1,4}.*"
+    r"|Exception raised from .*)"
+    r"|.{0,200}NCCL INFO .{1,200}:\d{1,6} -> \d{1,3}\b.*"
+)
+"""Lines that belong to a report of an error and are no sign of life: rules, frames of a stack."""
+
+SURVIVED = re.compile(
+    r"\b(?:retry(?:ing)?|retries|trying again|try again|will try|attempt \d{1,6}|ignor(?:ed?|ing)|skip(?:ped|ping)?"
+    r"|continu(?:ed?|ing)|falling back|fall ?back|non-fatal|recover(?:ed|ing)|disabl(?:ed|ing))\b"
+    r"|(?<!NCCL )\bWARN(?:ING)?\b|\b(?:DEBUG|INFO|NOTICE)\b|\b[Ww]arning:",
+    re.IGNORECASE,
+)
+"""Words with which a program says that it goes on. NCCL prints its fatal errors as warnings."""
+
+PROMPT = re.compile(
+    r"(?:\([\w.-]{1,60}\) ?)?(?:\[?[\w.-]{1,60}@[\w.-]{1,80}[ :][^\]$#]{0,200}\]?[$#] ?|\$ ?)[\w./~-].{0,400}"
+)
+"""A command at an interactive shell's prompt: the one before it has ended."""
+
+TEARDOWN = (signals.SIGTERM, signals.SIGKILL)
+
+
+class Proof:
+    """What is said about the end, held against all else that was read."""
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        log: Log,
+        telling: Telling,
+        memory: Memory,
+        scheduling: Scheduling,
+        cancel: Cancel,
+        node: NodeFacts,
+        kernel: Kernel,
+    ) -> None:
+        self.attempt = attempt
+        self.log = log
+        self.telling = telling
+        self.program = telling.program
+        self.exits = telling.program.exits
+        self.accounting = telling.accounting
+        self.memory = memory
+        self.scheduling = scheduling
+        self.cancel = cancel
+        self.node = node
+        self.kernel = kernel
+
+    def ended_on(self, says: str, lines: Iterable[Sign], *kin: str, died_of: tuple[int, ...] = ()) -> Fact:
+        """The job ended on what these lines say, and all that was read agrees.
+
+        `kin` are families that tell the same failure again. `died_of` are signals that belong to it (SIGABRT of an
+        allocator that aborts); any other death by a signal speaks against it. Never false: what is not proven may
+        still be so.
+        """
+        found = tuple(sorted(lines, key=_place))
+        if not found:
+            return unknown(says, "no such line was seen", self.log.how)
+        last = self.telling.last_of(says, found, *kin)
+        against = next(self._against(found, frozenset(kin), died_of), None)
+        if not last.holds:
+            return unknown(says, last.because, last.how)
+        if against is not None:
+            return unknown(says, against, "read the output from the first error on: which of them ended the program?")
+        return true(says, last.cites)
+
+    # ------------------------------------------------------------------------------------------ what speaks against it
+
+    def _against(self, lines: tuple[Sign, ...], kin: frozenset[str], died_of: tuple[int, ...]) -> Iterator[str]:
+        """Reasons to doubt, the cheapest to find first."""
+        for sign in self._other_stories(lines, kin):
+            yield f"{sign.cite.file} line {sign.cite.line} tells of something else ({sign.id})"
+        yield from self._other_ends(died_of)
+        yield from self._deaths_elsewhere(lines, died_of)
+        if any(SURVIVED.search(sign.cite.text) for sign in lines):
+            yield "the line itself says that the program goes on"
+        if self._life_after(lines, kin):
+            yield "the output goes on after it"
+
+    def _other_stories(self, lines: tuple[Sign, ...], kin: frozenset[str]) -> Iterator[Sign]:
+        """Lines of any file that tell of another cause."""
+        own = {sign.id for sign in lines}
+        places = {_place(sign) for sign in lines}
+        first: dict[str, int] = {}
+        for sign in lines:
+            first.setdefault(sign.cite.file, sign.cite.line)
+        for sign in self.log.signs:
+            if sign.id in own or sign.id in kin or sign.id in SILENT:
+                continue
+            if _place(sign) in places and (sign.id in ERRORS or sign.id == "error_line"):
+                continue  # the same line, as an error of any kind
+            follows = sign.cite.line > first.get(sign.cite.file, sign.cite.line)
+            if follows and (sign.id in FOLLOWERS or _names_an_echo(sign)):
+                continue
+            yield sign
+
+    @once
+    def _ends(self) -> tuple[Fact, ...]:
+        """Ends that something other than the program brought about."""
+        return (
+            self.memory.oom_killed, self.scheduling.preempted, self.scheduling.time_limit, self.scheduling.deadline,
+            self.scheduling.failed_after_pause, self.cancel.by_state, self.cancel.request_logged,
+            self.cancel.cancel_message, self.cancel.step_cancelled, self.node.lost, self.node.said_lost,
+            self.program.foreign_signal,
+        )  # fmt: skip
+
+    def _other_ends(self, died_of: tuple[int, ...]) -> Iterator[str]:
+        """An end by something else, or one that does not fit an error of the program's own."""
+        for fact in self._ends:
+            if fact.holds:
+                yield fact.says
+        for fact in (self.program.killed_first, self.kernel.trouble_inside):
+            if fact.holds is not False:
+                yield fact.because or fact.says
+        if self.accounting.state not in (None, "FAILED"):
+            yield f"the job's state is {self.accounting.state}"
+        info, cite = self.exits.job_exit
+        if cite is not None and (info.signal not in (0, None, *died_of) or info.code == 0 == info.signal):
+            yield f"the job {info.meaning}"
+
+    def _deaths_elsewhere(self, lines: tuple[Sign, ...], died_of: tuple[int, ...]) -> Iterator[str]:
+        """Processes that died of a signal which is neither the cause's own nor the launcher's teardown after it."""
+        exact = len(self.exits.possible_codes) == 1
+        first = {sign.cite.file: sign.cite.line for sign in reversed(lines)}
+        after = {d.signal for d in self.exits.deaths if d.cite.line > first.get(d.cite.file, d.cite.line)}
+        torn_down = {n for n in TEARDOWN if n in after or self.program.ranks.failed}
+        for death in self.exits.deaths:
+            if death.signal is None or death.signal in died_of:
+                continue
+            if death.witness == "convention" and not exact and death.task is None:
+                continue  # `9:0` may be 9 or 137
+            printed = death.witness in ("slurm", "shell")
+            if death.signal in torn_down and (not printed or 0 < first.get(death.cite.file, 0) < death.cite.line):
+                continue
+            yield f"a process died of {signals.name(death.signal)}"
+
+    def _life_after(self, lines: tuple[Sign, ...], kin: frozenset[str]) -> bool:
+        """Whether a file goes on after the last of the lines with text that belongs to no report of an error.
+
+        Only the last lines of a file are kept as they are; a program that went on left its text there too.
+        """
+        ends: dict[str, int] = {}
+        for sign in lines:
+            ends[sign.cite.file] = max(ends.get(sign.cite.file, 0), sign.cite.line)
+        for sign in self.log.of(*kin):
+            if sign.cite.file in ends:
+                ends[sign.cite.file] = max(ends[sign.cite.file], sign.cite.line)
+        ended = set()
+        for tail in self.log.of("log_tail"):
+            file, text = tail.cite.file, tail.fields.get("text", "")[:1000]
+            if file not in ends or file in ended or tail.cite.line <= ends[file] or _place(tail) in self._known_places:
+                continue
+            if PROMPT.fullmatch(text):
+                ended.add(file)
+            elif not CLOSING.fullmatch(text):
+                return True
+        return False
+
+    # ------------------------------------------------------------------------------------------ excerpts
+
+    @once
+    def _no_job(self) -> bool:
+        """Whether the evidence names no job at all: lines that somebody picked because they tell it."""
+        return self.attempt.job_id is None and not self.accounting.records and not self.accounting.steps
+
+    def sole_story(self, says: str, lines: Iterable[Sign], *kin: str) -> Fact:
+        """An excerpt of a log, without a word of any job, that holds these lines and no other story."""
+        found = tuple(sorted(lines, key=_place))
+        if not found or not self._no_job:
+            return unknown(says, "whether the job ended of it was not seen", self.accounting.how)
+        other = next(self._other_stories(found, frozenset(kin)), None)
+        if other is not None:
+            return unknown(says, f"{other.cite.file} line {other.cite.line} tells of something else", self.log.how)
+        return true(says, [*found[:2], found[-1]])
+
+    @once
+    def understood(self) -> Fact:
+        """Every line of the output is known: a short excerpt, of which nothing was left unread."""
+        says = "no line of the output is left that was not understood"
+        tails = self.log.of("log_tail")
+        odd = [
+            s for s in tails if _place(s) not in self._known_places and not CLOSING.fullmatch(s.fields["text"][:1000])
+        ]
+        if tails and not odd and all(end.cite.line <= len(tails) for end in self.log.ends):
+            return true(says, self.log.ends[:1])
+        return unknown(says, "the output holds lines that say nothing known", self.log.how)
+
+    @once
+    def _known_places(self) -> frozenset[tuple[str, int]]:
+        """Lines that a catalog knows."""
+        return frozenset(_place(s) for s in self.log.signs if s.id not in ("log_end", "log_tail", "log_empty"))
+
+
+def _place(sign: Sign) -> tuple[str, int]:
+    return (sign.cite.file, sign.cite.line)
+
+
+def _names_an_echo(sign: Sign) -> bool:
+    """A Python exception with which a process reports that another one ended."""
+    return sign.id == "python_exception" and sign.fields.get("type", "").rsplit(".", 1)[-1] in ECHO_TYPES
