@@ -27,11 +27,11 @@ SILENT = frozenset({
     "log_end", "log_tail", "log_empty", "python_traceback", "python_exception_chain", "alloc_granted", "alloc_queued",
     "alloc_relinquished", "client_exit", "slurm_cancelled", "slurm_cancelled_signal", "srun_aborted",
     "srun_force_terminated", "srun_task_exit", "srun_task_signal", "srun_task_status", "srun_terminating",
-    "slurm_task_failure", "ctld_complete", "ctld_start", "ctld_submit", "ctld_signal", "slurmd_cancelled",
+    "slurm_task_failure", "ctld_complete", "ctld_start", "ctld_submit", "slurmd_cancelled",
     "slurmd_done", "slurmd_launch", "slurmd_task_exit", "slurmd_task_signal", "slurmd_task_started",
-    "slurmd_sent_signal", "task_start", "kernel_boot", "nvidia_gpu_uuid", "callbacks_suppressed", "mpirun_task_signal",
+    "slurmd_sent_signal", "kernel_boot", "nvidia_gpu_uuid", "callbacks_suppressed", "mpirun_task_signal",
     "torchrun_child_failed", "torchrun_child_signal", "torchrun_closing_signal", "torchrun_failure_detail",
-    "torchrun_root_cause", "shell_signal", "shell_bare_signal", "requeue_handler", "exit_status_text", "make_error",
+    "torchrun_root_cause", "shell_signal", "shell_bare_signal", "exit_status_text", "make_error",
     "workflow_error",
 })  # fmt: skip
 """Families that name no cause: how things start, that and how processes ended. Deaths among them are looked at as such
@@ -45,7 +45,7 @@ FOLLOWERS = frozenset({
 """What others say when a process has ended. Before the line in question they tell another story."""
 
 CLOSING = re.compile(
-    r"[\W_]*"  # rules, carets, brackets
+    r"[\s=_*#~^|+!<>(){}\[\]-]*|\s*\.{3}\s*"  # rules, carets, brackets, the mark of a cut
     r"|\s{0,200}(?:File \"[^\"]{1,400}\", line \d{1,9}.*|at [\w.$<>/]{1,300} ?\(.*|#\d{1,4}:? .*|frame #\d{1,4}.*"
     r"|Exception raised from .*)"
     r"|.{0,200}NCCL INFO .{1,200}:\d{1,6} -> \d{1,3}\b.*"
@@ -208,8 +208,9 @@ class Proof:
 
     @once
     def _no_job(self) -> bool:
-        """Whether the evidence names no job at all: lines that somebody picked because they tell it."""
-        return self.attempt.job_id is None and not self.accounting.records and not self.accounting.steps
+        """Whether the evidence names no job, and holds nothing of one: lines that somebody picked because they tell it."""
+        output = bool(self.log.ends)
+        return self.attempt.job_id is None and not (output or self.accounting.records or self.accounting.steps)
 
     def sole_story(self, says: str, lines: Iterable[Sign], *kin: str) -> Fact:
         """An excerpt of a log, without a word of any job, that holds these lines and no other story."""

@@ -68,6 +68,13 @@ class Storage:
         )
 
     @once
+    def named_local(self) -> tuple[Sign, ...]:
+        """Lines that say ENOSPC of a file system of the node: by their path, or beside a row of df that is full."""
+        named = [s for s in self.no_room if NODE_LOCAL.match(_path(s))]
+        rows = [s for s, device, mount in self._df if device.startswith(("/dev/", "tmpfs")) or NODE_LOCAL.match(mount)]
+        return (*named, *rows, *self.no_room[-1:]) if named or (rows and self.no_room) else ()
+
+    @once
     def full_local(self) -> Fact:
         """What is full is a file system of the node itself, by the path in the message or by a row of df.
 
@@ -75,10 +82,8 @@ class Storage:
         it after the end says it too.
         """
         says = "the file system that is full is one of the node"
-        named = [s for s in self.no_room if NODE_LOCAL.match(_path(s))]
-        rows = [s for s, device, mount in self._df if device.startswith(("/dev/", "tmpfs")) or NODE_LOCAL.match(mount)]
-        if named or (rows and self.no_room):
-            return true(says, [*named, *rows])
+        if self.named_local:
+            return true(says, self.named_local)
         still_full = self.machine.full(*TEMPORARY)
         if still_full and self.no_room and not any(_path(s) for s in self.no_room):
             return true(says, still_full)

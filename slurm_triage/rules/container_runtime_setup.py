@@ -18,7 +18,7 @@ START = re.compile(
 """What only the set-up of a container says."""
 ELSEWHERE = re.compile(r"nvidia-container-cli|executable file not found|stat .{1,200}: no such file|spank-epilog")
 """The GPU driver, the program in the container, the clean-up after the job: the runtime only hands these on."""
-KIN = ("slurm_plugin_stack", "slurmd_plugin_stack", "slurm_task_plugin", "srun_launch_failed", "error_line")
+KIN = ("slurm_plugin_stack", "slurmd_plugin_stack", "slurm_task_plugin", "srun_launch_failed")
 """What Slurm says when the runtime's plugin has failed."""
 
 

@@ -20,7 +20,7 @@ def disk_full_node_local(job: Job) -> Said:
     What this is not: a quota of a user or project; that one says `Disk quota exceeded`.
     """
     yield from told_by(job, "the program says that a file system is full", job.storage.no_room, ("io_error",))
-    if job.storage.full_local.holds:
+    if job.storage.named_local:
         yield from proven(job, "a file system of the node is full", job.storage.no_room, *CARRIERS)
     if job.storage.no_room and not job.storage.full_local.holds:
         yield refute(job.storage.full_shared)

@@ -24,7 +24,7 @@ def page_size_mismatch(job: Job) -> Said:
     says = "the program's allocator does not support the page size"
     said = job.log.of("jemalloc_page_size")
     yield from told_by(job, says, said, KIN)
-    yield from proven(job, says, said, *KIN, "error_line", died_of=ALLOCATOR_ENDS)
+    yield from proven(job, says, said, *KIN, died_of=ALLOCATOR_ENDS)
     if said:
         last = job.telling.last_of(f"{says}, and names no other error after it", said, *KIN)
         yield confirm(all_of(f"{says}, and the node's pages are larger than usual", last, job.machine.large_pages))
@@ -34,8 +34,8 @@ def page_size_mismatch(job: Job) -> Said:
     yield action("Use a build for this node's page size.", "getconf PAGESIZE; uname -m")
 
 
-ALLOCATOR_ENDS = (signals.SIGABRT, signals.SIGSEGV, signals.SIGTRAP)
-"""How programs end whose allocator gives them nothing: an abort, a trap, a null pointer that nobody looked at."""
+ALLOCATOR_ENDS = (signals.SIGABRT, signals.SIGTRAP)
+"""How programs end whose allocator gives them nothing, where they look at what they got."""
 
 KIN = ("alloc_failed", "runtime_panic", "cpp_bad_alloc", "python_memory_error", "malloc_enomem")
 """How the refused allocations are told further up."""
