@@ -19,10 +19,11 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from importlib import resources
 from typing import Any
 
+from slurm_triage.extension import cached, current
 from slurm_triage.model import Voice
 
 if sys.version_info >= (3, 11):
@@ -205,11 +206,15 @@ def folders() -> tuple[str, ...]:
     return tuple(sorted(entry.name for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith("_")))
 
 
-@cache
+@cached
 def load(folder: str) -> Catalog:
-    """The catalog `catalog/<folder>/*.toml`. Raises `CatalogError` for a bad file or a folder that is not there."""
+    """The catalog `catalog/<folder>/*.toml`, with what the site adds to it.
+
+    Raises `CatalogError` for a bad file or a folder that is not there.
+    """
     root = resources.files("slurm_triage.sources").joinpath("catalog").joinpath(folder)
     if not root.is_dir():
         raise CatalogError(f"catalog/{folder}: no such catalog")
     files = sorted((e for e in root.iterdir() if e.name.endswith(".toml")), key=lambda e: e.name)
-    return Catalog(tuple(signature_of(entry.read_text("utf-8"), f"catalog/{folder}/{entry.name}") for entry in files))
+    own = [signature_of(entry.read_text("utf-8"), f"catalog/{folder}/{entry.name}") for entry in files]
+    return Catalog((*own, *current().signatures.get(folder, ())))

@@ -10,10 +10,10 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import accumulate
 
 from slurm_triage.case import EvidenceFile
+from slurm_triage.extension import cached
 from slurm_triage.model import Sign, Stamp, Voice
 from slurm_triage.sources import TEXT_LIMIT, Context
 from slurm_triage.sources._catalog import Signature, load
@@ -203,7 +203,7 @@ class Finder:
         self._cold.add(word for word in fresh if word not in self._hot)
 
 
-@cache
+@cached
 def finder(folders: tuple[str, ...], extra: tuple[str, ...] = ()) -> Finder:
     """The finder of these catalogs: what it learns of words and shapes in one file is true of all."""
     return Finder(folders, extra)
