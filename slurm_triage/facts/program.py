@@ -28,6 +28,10 @@ OWN_FAULT = (
     signals.SIGSYS,
     signals.SIGTRAP,
 )
+SIGNAL_CODES = range(129, 160)
+"""128 + n for the signals that kernel, Slurm and people send; real-time signals (34 and more) are none of these."""
+BAD_INPUT = (64, 65, 66, 78)
+"""EX_USAGE, EX_DATAERR, EX_NOINPUT, EX_CONFIG of sysexits.h: the program's own word that what it was given is wrong."""
 AFTER_END = 5.0
 """Seconds after the end of the job in which a kernel line may still be about it."""
 SENT = (signals.SIGHUP, signals.SIGINT, signals.SIGQUIT, signals.SIGUSR1, signals.SIGUSR2, signals.SIGALRM)
@@ -147,11 +151,21 @@ class Program:
         return self.exits.may_have_died_of(*OWN_FAULT)
 
     @once
+    def says_bad_input(self) -> Fact:
+        """The exit code is one of sysexits.h for wrong usage or input, and can stand for no signal."""
+        says = "the exit code says that usage, input or configuration is wrong (sysexits.h)"
+        info, cite = self.exits.job_exit
+        codes = self.exits.possible_codes
+        if cite is not None and any(c in BAD_INPUT for c in codes) and not any(c in SIGNAL_CODES for c in codes):
+            return true(says, [cite])
+        return unknown(says, f"the job {info.meaning}" if info.meaning else "no exit code was seen", self.log.how)
+
+    @once
     def code_points_elsewhere(self) -> Fact:
         """The exit code is one that shells and launchers give for something finer (126, 127, 128 + n), unwitnessed."""
         says = "the exit code stands for a missing program or a signal, and nothing says which"
         info, cite = self.exits.job_exit
-        codes = [c for c in self.exits.possible_codes if c in (126, 127) or 128 < c <= 192]
+        codes = [c for c in self.exits.possible_codes if c in (126, 127) or c in SIGNAL_CODES]
         own = [d for d in self.exits.deaths if d.signal in OWN_FAULT and d.witness != "convention"]
         if codes and cite is not None and not any(self.exits.fits_end(d) for d in own):
             return true(says, [cite])

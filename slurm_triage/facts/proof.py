@@ -112,6 +112,15 @@ class Proof:
             return unknown(says, against, "read the output from the first error on: which of them ended the program?")
         return true(says, last.cites)
 
+    def unopposed(self, says: str, witness: Fact, *kin: str) -> Fact:
+        """The witness holds, and nothing that was read tells another story than the families `kin` do."""
+        if not witness.holds:
+            return unknown(says, witness.because, witness.how)
+        other = next(self._other_stories((), frozenset(kin)), None)
+        against = other and f"{other.cite.file} line {other.cite.line} tells of something else ({other.id})"
+        against = against or next(self._other_ends(()), None) or next(self._deaths_elsewhere((), ()), None)
+        return unknown(says, against, self.log.how) if against else true(says, witness.cites)
+
     # ------------------------------------------------------------------------------------------ what speaks against it
 
     def _against(self, lines: tuple[Sign, ...], kin: frozenset[str], died_of: tuple[int, ...]) -> Iterator[str]:
@@ -208,7 +217,7 @@ class Proof:
 
     @once
     def _no_job(self) -> bool:
-        """Whether the evidence names no job, and holds nothing of one: lines that somebody picked because they tell it."""
+        """Whether the evidence names no job and holds nothing of one: lines that somebody picked out."""
         output = bool(self.log.ends)
         return self.attempt.job_id is None and not (output or self.accounting.records or self.accounting.steps)
 

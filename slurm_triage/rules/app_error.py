@@ -2,9 +2,10 @@
 
 from slurm_triage import signals
 from slurm_triage.facts import Job
-from slurm_triage.facts._logic import all_of, negation
+from slurm_triage.facts._logic import all_of, any_of, negation
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
+from slurm_triage.rules._own_error import own_error
 
 
 @rule("app_error")
@@ -20,8 +21,9 @@ def app_error(job: Job) -> Said:
 
     What this is not: a fault of the node or of Slurm.
     """
-    program = job.program
-    yield require(program.failed_by_itself)
+    program, own = job.program, own_error(job)
+    yield require(any_of("the program ended with an error of its own", program.failed_by_itself, own))
+    yield confirm(own)
     yield confirm(
         all_of(
             "the exit was the program's own, and neither its output nor the node's kernel log names a finer cause",

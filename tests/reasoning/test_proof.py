@@ -30,6 +30,8 @@ LAST_ACTS = {
     "container_runtime_setup": "slurmstepd: error: pyxis:     enroot-mount: failed to mount: /etc/x at /run/x: No such "
     "file or directory\nslurmstepd: error: pyxis: container start failed with error code: 1\n",
     "node_misconfigured": "slurmstepd: error: container_p_join: open failed /local/77/.ns: No such file or directory\n",
+    "app_error": "Traceback (most recent call last):\n  File \"fit.py\", line 3, in <module>\n    import gurobipy\n"
+    "ModuleNotFoundError: No module named 'gurobipy'\n",
     "command_not_found": "/var/spool/slurmd/job00077/slurm_script: line 9: orterun: command not found\n",
     "exec_permission": "slurmstepd: error: execve(): ./solve: Permission denied\n",
     "exec_format": "slurmstepd: error: execve(): ./solve: Exec format error\n",
@@ -69,7 +71,7 @@ AFTER = {
     "a cancellation": "slurmstepd: error: *** JOB 77 ON n1 CANCELLED AT 2026-11-30T15:20:51 ***\n",
     "a lost node": "slurmstepd: error: *** JOB 77 ON n1 CANCELLED AT 2026-11-30T15:20:51 DUE TO NODE FAILURE ***\n",
     "a crash": "srun: error: n3: task 9: Bus error\n",
-    "another error": "KeyError: 'lr'\n",
+    "another error": "ValueError: not enough values to unpack\n",
     "another family": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n",
 }
 BESIDE: dict[str, Mapping[str, str]] = {
@@ -158,6 +160,11 @@ STAY_LIKELY = {
     "a library of another class": "ImportError: libfoo.so: wrong ELF class: ELFCLASS32\n",
     "a binding that the user asked for": "slurmstepd: error: Failed to invoke task plugins: task_p_pre_launch error\n",
     "steps that wait for each other": "srun: Job 7 step creation temporarily disabled, retrying (Requested nodes are busy)\n",
+    "an assertion may ask for the GPU": "AssertionError: no usable device\n",
+    "what failed before gave None": "AttributeError: 'NoneType' object has no attribute 'shape'\n",
+    "an index into what was not there": "IndexError: list index out of range\n",
+    "a missing file may be a missing mount": "FileNotFoundError: [Errno 2] No such file or directory: '/proj/a.h5'\n",
+    "a library may be of the driver": "ImportError: libcuda.so.1: cannot open shared object file: No such file or directory\n",
     "the launcher's teardown": "srun: error: n1: tasks 0-7: Terminated\n",
     "a broken pipe": "BrokenPipeError: [Errno 32] Broken pipe\n",
 }  # fmt: skip
@@ -177,6 +184,24 @@ def test_a_prompt_after_it_ends_the_command() -> None:
     text = "$ enroot start img true\ncp: error writing 'x': Disk quota exceeded\n$ ls -la\ntotal 0\n"
     assert _diagnosis(text).strength is Strength.CONFIRMED
     assert _diagnosis(text.replace("$ ls -la\n", "")).strength is not Strength.CONFIRMED
+
+
+def test_a_task_that_exits_after_its_own_words() -> None:
+    text = (
+        "cp: cannot stat '/data/run5.nc': No such file or directory\nsrun: error: n1: task 0: Exited with exit code 1\n"
+    )
+    assert (_diagnosis(text).cause, _diagnosis(text).strength) == ("app_error", Strength.CONFIRMED)
+    odd = "the device does not answer\n" + text
+    assert _diagnosis(odd).strength is not Strength.CONFIRMED, "a line that was not understood"
+    assert _diagnosis(text.replace("code 1\n", "code 137\n")).strength is not Strength.CONFIRMED
+
+
+def test_an_exit_code_of_sysexits() -> None:
+    job = SACCT.format("FAILED", "65:0")
+    files = {"sacct.psv": job}
+    assert _diagnosis("sample 9 is no BAM file\n", files).strength is Strength.CONFIRMED
+    assert "app_error" not in _confirmed(_diagnosis("sample 9 is no BAM file\n", {**files, "kmsg.txt": XID}))
+    assert "app_error" not in _confirmed(_diagnosis("x\n", {"sacct.psv": job.replace("65:0", "11:0")}))
 
 
 EVICTED = (

@@ -1,0 +1,49 @@
+"""When a program's last act is an error that only its own code, call or input brings about."""
+
+from __future__ import annotations
+
+from slurm_triage.facts import Job
+from slurm_triage.facts._logic import any_of, true, unknown
+from slurm_triage.facts.telling import ECHO_TYPES
+from slurm_triage.model import Fact, Sign
+
+OWN_TYPES = frozenset({
+    "ModuleNotFoundError", "NameError", "SyntaxError", "IndentationError", "TabError", "UnboundLocalError", "TypeError",
+    "KeyError", "AttributeError",
+})  # fmt: skip
+"""Python exceptions that no device, file system or peer raises. Assertions, indices and imports ask for the outside."""
+NOTHING = "NoneType"
+"""What failed before gave None: the exception is only where it was noticed."""
+
+OWN_ERRORS = ("module_not_found", "usage_error", "conda_error", "file_not_found", "file_exists", "program_not_found")
+"""Families that tell of a wrong call: an option, a module, an environment, a path."""
+SURE_ERRORS = ("usage_error", "conda_error")
+"""Those of them that end the program that prints them."""
+
+
+def own_error(job: Job) -> Fact:
+    """The last act is such an error, by its type, by srun's word about the exit, or by the exit code itself."""
+    says = "it ended on an error of its own code, call or input, and nothing else speaks"
+    code = job.proof.unopposed(says, job.program.says_bad_input, *OWN_ERRORS, "python_exception", "error_line")
+    return any_of(says, _by_type(job, says), _by_exit(job, says), code if job.log.read else unknown(says, "", ""))
+
+
+def _by_type(job: Job, says: str) -> Fact:
+    every = job.log.of("python_exception")
+    own = tuple(s for s in every if _type(s) in OWN_TYPES and NOTHING not in s.cite.text)
+    if len(own) < len([s for s in every if _type(s) not in ECHO_TYPES]):
+        return unknown(says, "an exception was named that may have its cause outside", job.log.how)
+    return job.proof.ended_on(says, (*own, *job.log.of(*SURE_ERRORS)), *OWN_ERRORS)
+
+
+def _by_exit(job: Job, says: str) -> Fact:
+    """srun says that the task itself exited, and the few lines before it are all understood."""
+    ended = [d for d in job.exits.deaths if d.witness == "slurm" and d.code is not None and 0 < d.code < 126]
+    if not ended or not job.proof.understood.holds:
+        return unknown(says, "the output holds more than is understood, or no task's exit", job.log.how)
+    proof = job.proof.ended_on(says, job.log.of(*OWN_ERRORS), *OWN_ERRORS)
+    return true(says, [*proof.cites, *(d.cite for d in ended[:1])]) if proof.holds else proof
+
+
+def _type(sign: Sign) -> str:
+    return sign.fields.get("type", "").rsplit(".", 1)[-1]
