@@ -407,24 +407,21 @@ def _write_document_rows(
 ) -> None:
     at = values["at"]
     db.executemany("INSERT INTO attempt_node VALUES (?, ?, ?)", [(attempt, node, at) for node in nodes])
-    findings: list[tuple[str, str, str | None, str | None, str | None, list[Mapping[str, Any]]]]
-    findings = [("cause", values["cause"], values["strength"], values["owner"], None, _maps(document, "evidence"))]
-    for role in ("also", "not"):
-        for item in _maps(document, role):
-            cause = _text(item, "cause")
-            if cause:
-                because = _text(item, "because")
-                found = _maps(item, "evidence")
-                findings.append((role, cause, _text(item, "strength"), _text(item, "owner"), because, found))
+    causes = [("cause", values["cause"], values["strength"], values["owner"], _maps(document, "evidence"))]
+    for item in _maps(document, "also"):
+        cause = _text(item, "cause")
+        if cause:
+            found = _maps(item, "evidence")
+            causes.append(("also", cause, _text(item, "strength"), _text(item, "owner"), found))
     citations: list[tuple[object, ...]] = []
-    for number, finding in enumerate(findings):
-        for cite in finding[-1]:
+    for number, (*_, cites) in enumerate(causes):
+        for cite in cites:
             words = [_text(cite, key) for key in ("source", "node", "file")]
             line, moment = _whole(cite.get("line"), 32), _epoch(_stamp(cite, "time"))
             citations.append((attempt, len(citations), number, *words, line, moment, _text(cite, "text")))
     db.executemany(
-        "INSERT INTO finding VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        [(attempt, number, *finding[:-1], at) for number, finding in enumerate(findings)],
+        "INSERT INTO finding VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [(attempt, number, *cause, at) for number, (*cause, _) in enumerate(causes)],
     )
     db.executemany("INSERT INTO citation VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", citations)
     db.executemany(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import calendar
 import re
-import time
 from dataclasses import dataclass
+from datetime import datetime
 
 _SKIPPED = ("REQUEUED", "PENDING")
 _SHOWN = re.compile(r"[0-9_+]{1,40}")
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}")
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,9 @@ def glance(table: bytes) -> Glance:
 
 def _epoch(text: str) -> float | None:
     """`2026-11-30T15:10:55` in UTC; None for anything else (`Unknown`, `None`)."""
+    if not _TIME.fullmatch(text):
+        return None
     try:
-        return float(calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%S")))
+        return datetime.fromisoformat(f"{text}+00:00").timestamp()
     except ValueError:
         return None

@@ -40,6 +40,8 @@ LOOK = 0.5
 """Seconds between two looks at what nodes told, while there is something."""
 BEATS = ((10, 1.0), (100, 5.0))
 """Most jobs of a prompt round, and the seconds from its beginning to that of the next."""
+KEEP = 2.0
+"""Seconds of a storm after which the ledger is written again: it is whole each time, so that more often costs much."""
 BUSY_BEAT = 30.0
 """The same after a larger round."""
 
@@ -65,6 +67,7 @@ class Service:
         self._ledger = settings.state / books.FILE
         self._failures = 0
         self._prompt_at = float("-inf")
+        self._kept_at = float("-inf")
 
     # -------------------------------------------------------------------------------------------- rounds
 
@@ -152,10 +155,13 @@ class Service:
         )
 
     def _part_done(self, ledger: books.Ledger) -> None:
-        """What has been said is kept at once: a service that is killed need not say it again."""
-        books.save(self._ledger, ledger.text())
+        """What has been said is kept soon: a service that is killed need not say much again."""
         notify("WATCHDOG=1")
-        if self.stop.is_set():
+        stopping = self.stop.is_set()
+        if stopping or time.monotonic() - self._kept_at >= KEEP:
+            books.save(self._ledger, ledger.text())
+            self._kept_at = time.monotonic()
+        if stopping:
             raise Stopped
 
     def _count_failure(self) -> None:

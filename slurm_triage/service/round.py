@@ -12,6 +12,7 @@ from slurm_triage.history.store import BATCH, History
 from slurm_triage.log import Log
 from slurm_triage.model import Strength
 from slurm_triage.service import ask
+from slurm_triage.service.ahead import ahead
 from slurm_triage.service.ask import Asker, JobName
 from slurm_triage.service.assemble import Assembled, assemble
 from slurm_triage.service.config import Settings
@@ -26,8 +27,8 @@ BAD = "(bad)"
 """In the ledger, in the place of the cause of a job that could not be judged."""
 UNSEEN = "accounting lists it and does not show it"
 ONLY_ACCOUNTING = "the job's output, the nodes' kernel logs: the service sees accounting and slurmctld only"
-BYTES_AT_ONCE = 128 * 1024 * 1024
-"""Bytes of what nodes sent from which on no further job is taken into a piece of the work."""
+BYTES_AT_ONCE = 64 * 1024 * 1024
+"""Bytes of what nodes sent from which on no further job is taken into a piece of the work. There are two at a time."""
 _RANK = {Strength.CONFIRMED.value: 3, Strength.LIKELY.value: 2, Strength.POSSIBLE.value: 1}
 
 
@@ -55,6 +56,26 @@ class Means:
     publisher: Publisher | None = None
 
 
+@dataclass(frozen=True)
+class _Piece:
+    """Some jobs with all that is known of them, by raw id. A job that accounting does not show is in `jobs` only."""
+
+    jobs: Sequence[JobName]
+    shown: Mapping[str, Mapping[str, bytes]]
+    told: Mapping[str, Sequence[Told]]
+    looks: Mapping[str, Glance]
+    sent: Mapping[str, Assembled]
+    digests: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls, jobs: Sequence[JobName], shown: Mapping[str, Mapping[str, bytes]], told: Mapping[str, Sequence[Told]]
+    ) -> _Piece:
+        looks = {raw: glance(files["sacct.psv"]) for raw, files in shown.items() if "sacct.psv" in files}
+        sent = {raw: assemble(look, told.get(raw, ())) for raw, look in looks.items()}
+        return cls(jobs, shown, told, looks, sent, {raw: _digest(shown[raw], found) for raw, found in sent.items()})
+
+
 class Round:
     """A round at the epoch `now`. `keep` is called after each part of the work."""
 
@@ -71,17 +92,22 @@ class Round:
 
         Raises `AskError`, `HistoryError`, `IntakeError`, `TextsError`, and what `keep` raises.
         """
-        for first in range(0, len(jobs), ask.AT_ONCE):
-            self._part(jobs[first : first + ask.AT_ONCE])
+        for piece in ahead(self._pieces(jobs)):
+            self._piece(piece)
             self.keep()
 
-    def _part(self, jobs: Sequence[JobName]) -> None:
-        shown = self.means.asker.evidence(jobs)
-        for some, told in self._told(jobs):
-            self._some(some, {job.raw: shown[job.raw] for job in some if job.raw in shown}, told)
+    def _pieces(self, jobs: Sequence[JobName]) -> Iterator[_Piece]:
+        """The jobs with their evidence, in pieces of which each fits into the memory. In a thread of its own: while a
+        piece is judged, accounting answers about the next.
+        """
+        for first in range(0, len(jobs), ask.AT_ONCE):
+            part = jobs[first : first + ask.AT_ONCE]
+            shown = self.means.asker.evidence(part)
+            for some, told in self._told(part):
+                yield _Piece.of(some, {job.raw: shown[job.raw] for job in some if job.raw in shown}, told)
 
     def _told(self, jobs: Sequence[JobName]) -> Iterator[tuple[list[JobName], dict[str, list[Told]]]]:
-        """The jobs with what nodes sent, in pieces of which each fits into the memory."""
+        """The jobs with what nodes sent, so many at a time that it is not too much."""
         intake = self.means.intake
         some: list[JobName] = []
         told: dict[str, list[Told]] = {}
@@ -97,15 +123,11 @@ class Round:
         if some:
             yield some, told
 
-    def _some(
-        self, jobs: Sequence[JobName], shown: Mapping[str, Mapping[str, bytes]], told: Mapping[str, Sequence[Told]]
-    ) -> None:
-        looks = {raw: glance(files["sacct.psv"]) for raw, files in shown.items() if "sacct.psv" in files}
-        sent = {raw: assemble(look, told.get(raw, ())) for raw, look in looks.items()}
-        new = [job for job in jobs if job.raw not in looks or not self._known(job.raw, shown[job.raw], sent[job.raw])]
-        self._used({job.raw for job in jobs} - {job.raw for job in new}, told)
-        for done in self._judge(new, shown, looks, sent) if new else ():
-            self._used(done, told)
+    def _piece(self, piece: _Piece) -> None:
+        new = [job for job in piece.jobs if not self._known(job.raw, piece)]
+        self._used({job.raw for job in piece.jobs} - {job.raw for job in new}, piece.told)
+        for done in self._judge(new, piece) if new else ():
+            self._used(done, piece.told)
             self.keep()
 
     def _used(self, jobs: Iterable[str], told: Mapping[str, Sequence[Told]]) -> None:
@@ -114,17 +136,11 @@ class Round:
         if self.means.intake and cases:
             self.means.intake.used(cases)
 
-    def _known(self, job: str, files: Mapping[str, bytes], sent: Assembled) -> bool:
+    def _known(self, job: str, piece: _Piece) -> bool:
         said = self.ledger.said.get(job)
-        return job not in self.ledger.waiting and said is not None and said.digest == _digest(files, sent)
+        return job not in self.ledger.waiting and said is not None and said.digest == piece.digests.get(job)
 
-    def _judge(
-        self,
-        jobs: Sequence[JobName],
-        shown: Mapping[str, Mapping[str, bytes]],
-        looks: Mapping[str, Glance],
-        sent: Mapping[str, Assembled],
-    ) -> Iterator[set[str]]:
+    def _judge(self, jobs: Sequence[JobName], piece: _Piece) -> Iterator[set[str]]:
         """Judges those that are final; yields the raw ids of those with which it is done, some at a time.
 
         What is judged is recorded and published soon: whoever is killed in the middle of a storm has lost little.
@@ -135,30 +151,31 @@ class Round:
         given_up: set[str] = set()
         for job in jobs:
             waiting = self.ledger.waiting.setdefault(job.raw, Waiting(job.shown, self.now))
-            if job.raw not in looks:
+            if job.raw not in piece.looks:
                 self.due[job.raw] = self.now
                 if self.now - waiting.since >= 2 * self.means.settings.recheck:
                     self._bad(job.raw, "", UNSEEN)
                     given_up.add(job.raw)
                 continue
-            due = patient.due(looks[job.raw], sent[job.raw], waiting.since)
+            due = patient.due(piece.looks[job.raw], piece.sent[job.raw], waiting.since)
             if self.now < due:
                 self.due[job.raw] = due
                 continue
             ready.append(job)
         views = self.means.asker.controller(ready)
-        cases = [_case(job.raw, shown[job.raw], views.get(job.raw), sent[job.raw]) for job in ready]
-        digests = {job.raw: _digest(shown[job.raw], sent[job.raw]) for job in ready}
+        cases = [_case(job.raw, piece.shown[job.raw], views.get(job.raw), piece.sent[job.raw]) for job in ready]
         if given_up:
             yield given_up
         results = self.means.pool.judge(cases, settings, self.means.asker.version)
         while some := list(islice(results, BATCH)):
-            said = self._record(some, digests)
+            said = self._record(some, piece.digests)
             for raw in said:
-                for why in sent[raw].foreign:
+                for why in piece.sent[raw].foreign:
                     self.means.log.error("foreign", job=raw, why=why)
             if self.means.publisher:
-                fresh = [(raw, found, looks[raw]) for raw, found in some if raw in said and isinstance(found, Judged)]
+                fresh = [
+                    (raw, found, piece.looks[raw]) for raw, found in some if raw in said and isinstance(found, Judged)
+                ]
                 self.means.publisher.publish(fresh, self.history, self.now)
             yield {raw for raw, _ in some}
 

@@ -176,7 +176,7 @@ def _send(port: int, messages: Sequence[Message]) -> int:
 
 
 def bench_storm(work: Path, count: int) -> Iterator[str]:
-    """Bad jobs a second, from the first message of a node to the last verdict."""
+    """Cases a second, from the first message of a node to the last verdict."""
     recorded = Storm.recorded()
     storm = _Ready(recorded.models, recorded.columns, recorded.tail, recorded.settings)
     storm.prepare(count)
@@ -193,15 +193,19 @@ def bench_storm(work: Path, count: int) -> Iterator[str]:
     one.start()
     began = time.monotonic()
     taken = None
-    while (said := one.said()) < jobs and time.monotonic() - began < LONGEST:
+    intake = Intake(one.state)
+    while time.monotonic() - began < LONGEST:
         if taken is None and os.waitpid(sender, os.WNOHANG)[0]:
             taken = time.monotonic() - began
+        # Reading the ledger costs: only when nothing waits, which an SQLite index says.
+        if taken is not None and not intake.waiting() and one.said() >= jobs:
+            break
         time.sleep(0.1)
-    spent = time.monotonic() - began
+    spent, said = time.monotonic() - began, one.said()
     one.stop()
     sacct = asker.calls["sacct"]
     yield f"{cases} cases of {jobs} jobs, {size / 1024:.1f} KiB each, {AT_ONCE} in a message, {CLIENTS} senders at once"
-    yield f"  taken in {taken or spent:.1f} s, {said} judged, recorded and published in {spent:.1f} s: {said / spent:.0f} jobs/s"
+    yield f"  taken in {taken or spent:.1f} s, {said} judged, recorded and published in {spent:.1f} s: {cases / spent:.0f} cases/s"
     yield f"  {sacct} calls of sacct: {200 * sacct / max(said, 1):.2f} for 200 jobs"
 
 

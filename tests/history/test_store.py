@@ -56,12 +56,10 @@ def test_record_fills_every_table(history: History) -> None:
     assert rows(history, "finding", "ordinal", "role", "cause", "strength", "owner") == [
         (0, "cause", "memcg_oom", "confirmed", "user"),
         (1, "also", "preempted_by_qos", "likely", None),
-        (2, "not", "node_oom", None, None),
     ]
     assert rows(history, "citation", "ordinal", "finding", "source", "file", "line", "at") == [
         (0, 0, "kernel_log", "kmsg.txt", 12, 1796051500.0),
         (1, 0, "sacct", "sacct.psv", 3, None),
-        (2, 2, "kernel_log", "kmsg.txt", 11, None),
     ]
     assert rows(history, "missing") == [(1, 0, "memory of the node", "node_oom", "read /proc/meminfo")]
     assert rows(history, "step", "step", "state", "exit_code", "signal", "max_rss") == [
@@ -83,7 +81,7 @@ def test_replacing_leaves_no_old_rows_and_counts_revisions(history: History) -> 
     assert rows(history, "attempt", "id", "revision", "summary", "diagnosed_at") == [(1, 1, "Other words.", 20.0)]
     assert rows(history, "attempt_node", "node", "attempt") == [("c7", 1)]
     assert rows(history, "step") == []
-    assert rows(history, "finding", "ordinal", "role") == [(0, "cause"), (1, "also"), (2, "not")]
+    assert rows(history, "finding", "ordinal", "role") == [(0, "cause"), (1, "also")]
 
 
 @pytest.mark.parametrize("change", [{"cause": "unknown"}, {"owner": "admin"}, {"strength": "likely"}])
