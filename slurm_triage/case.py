@@ -6,8 +6,9 @@ import io
 import itertools
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,63 @@ CLUSTER_FILES = (
 """Files of the cluster's folder (`cluster_dir` of the manifest) that are evidence for every case of that cluster."""
 
 
+BLOCK = 1024 * 1024
+"""Bytes that are read at once."""
+
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive lines of a file: number of the first one, and their bytes, without the end of the last one."""
+
+    first: int
+    data: bytes
+
+    @cached_property
+    def count(self) -> int:
+        """How many lines these are."""
+        return self.data.count(b"\n") + 1
+
+
+def text_of(raw: bytes) -> str:
+    """The text of one line."""
+    return raw.rstrip(b"\r").decode("utf-8", "replace")
+
+
+def blocks_of(lines: Iterable[tuple[int, bytes]], size: int = BLOCK) -> Iterator[Block]:
+    """Numbered lines as blocks; a new one begins wherever lines were left out."""
+    first, length = 1, 0
+    kept: list[bytes] = []
+    for number, raw in lines:
+        if kept and (number != first + len(kept) or length >= size):
+            yield Block(first, b"\n".join(kept))
+            kept, length = [], 0
+        if not kept:
+            first = number
+        kept.append(raw[3:] if number == 1 and raw.startswith(_BOM) else raw)
+        length += len(raw) + 1
+    if kept:
+        yield Block(first, b"\n".join(kept))
+
+
+def _shortened(data: bytes) -> bytes:
+    """The lines, none longer than `LINE_LIMIT` bytes."""
+    at = begin = 0
+    kept = []
+    while len(data) - at > LINE_LIMIT:
+        end = data.rfind(b"\n", at, at + LINE_LIMIT + 1)
+        if end >= 0:  # no line up to here is too long
+            at = end + 1
+            continue
+        kept.append(data[begin : at + LINE_LIMIT])
+        begin = data.find(b"\n", at + LINE_LIMIT)
+        if begin < 0:
+            return b"".join(kept)
+        at = begin + 1
+    return b"".join((*kept, data[begin:])) if kept else data
+
+
 @dataclass(frozen=True)
 class EvidenceFile:
     """One file of a case. `name` is its path relative to the case folder, with `/`; `data` its bytes, unless `path`.
@@ -59,12 +117,23 @@ class EvidenceFile:
         """Bytes."""
         return self.path.stat().st_size if self.path is not None else len(self.data or b"")
 
-    def lines(self) -> Iterator[tuple[int, str]]:
+    def lines(self, size: int = BLOCK) -> Iterator[tuple[int, str]]:
         """(number from 1, text) of every line, streamed. Bytes that are not UTF-8 become U+FFFD; CR at the end goes."""
-        for number, line in zip(self._numbers(), self._raw_lines(), strict=False):
-            if number == 1 and line.startswith(b"\xef\xbb\xbf"):
-                line = line[3:]
-            yield number, line.rstrip(b"\n").rstrip(b"\r").decode("utf-8", "replace")
+        for block in self.blocks(size):
+            for index, raw in enumerate(block.data.split(b"\n")):
+                yield block.first + index, text_of(raw)
+
+    def blocks(self, size: int = BLOCK) -> Iterator[Block]:
+        """All lines in pieces of about `size` bytes: memory stays the same however long the file is."""
+        if self.ranges:
+            raw = (line for data in self._pieces(size) for line in data.split(b"\n"))
+            yield from blocks_of(zip(self._numbers(), raw, strict=False), size)
+            return
+        first = 1
+        for data in self._pieces(size):
+            block = Block(first, data[3:] if first == 1 and data.startswith(_BOM) else data)
+            yield block
+            first += block.count
 
     def _numbers(self) -> Iterator[int]:
         """The numbers of the lines, without end."""
@@ -73,31 +142,31 @@ class EvidenceFile:
             yield from range(first, last + 1)
         yield from itertools.count(last + 1)
 
-    def _raw_lines(self) -> Iterator[bytes]:
-        """Every line, at most `LINE_LIMIT` bytes of each."""
-        if self.path is None:
-            lines = (self.data or b"").split(b"\n")
-            if not lines[-1]:
-                lines.pop()
-            for line in lines:
-                yield line[:LINE_LIMIT]
-            return
+    def _pieces(self, size: int) -> Iterator[bytes]:
+        """Whole lines, at most `LINE_LIMIT` bytes of each, without the end of the last one."""
         with self._open() as stream:
-            while raw := stream.readline(LINE_LIMIT):
-                yield raw
-                while raw and not raw.endswith(b"\n"):
-                    raw = stream.readline(LINE_LIMIT)
+            begun = b""
+            while data := stream.read(size):
+                end = data.rfind(b"\n")
+                if end < 0:
+                    begun = (begun + data)[:LINE_LIMIT]
+                    continue
+                yield _shortened(begun + data[:end])
+                begun = data[end + 1 :][:LINE_LIMIT]
+            if begun:
+                yield begun
 
     def count(self) -> int:
         """How many lines there are."""
-        if self.path is None:
-            data = self.data or b""
-            return data.count(b"\n") + (data[-1:] not in (b"", b"\n"))
-        return sum(1 for _ in self._raw_lines())
+        lines, last = 0, b"\n"
+        with self._open() as stream:
+            while data := stream.read(BLOCK):
+                lines, last = lines + data.count(b"\n"), data[-1:]
+        return lines + (last != b"\n")
 
     def head(self, limit: int = 60) -> list[str]:
         """The first `limit` lines, for recognising what the file is."""
-        return [line for _, line in itertools.islice(self.lines(), limit)]
+        return [line for _, line in itertools.islice(self.lines(LINE_LIMIT), limit)]
 
     def text(self, limit: int = 64 * 1024 * 1024) -> str:
         """The whole text, at most `limit` bytes; for formats that cannot be streamed (JSON, NUL-separated)."""

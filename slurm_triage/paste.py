@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from slurm_triage.case import LINE_LIMIT, Case, EvidenceFile
+from slurm_triage.case import BLOCK, LINE_LIMIT, Block, Case, EvidenceFile, blocks_of
 from slurm_triage.engine import Study, study
 from slurm_triage.model import Coverage
 from slurm_triage.sources import job_log, recognise
@@ -52,9 +52,13 @@ class Part(EvidenceFile):
 
     kept: tuple[Line, ...] = ()
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self, size: int = BLOCK) -> Iterator[Line]:
         """The lines with their numbers in the pasted text."""
         yield from self.kept
+
+    def blocks(self, size: int = BLOCK) -> Iterator[Block]:
+        """The lines in pieces, a new one wherever lines of other parts stand between."""
+        return blocks_of(((number, text.encode("utf-8", "replace")) for number, text in self.kept), size)
 
     def head(self, limit: int = 60) -> list[str]:
         """The first `limit` lines of the part."""

@@ -24,6 +24,7 @@ from typing import Any, Protocol
 from slurm_triage.case import Case, EvidenceFile, Manifest
 from slurm_triage.clock import Clock
 from slurm_triage.model import Cite, ControllerJob, Coverage, Event, HookEnv, JobRecord, Stamp, Unreadable
+from slurm_triage.sources._finder import Scan
 from slurm_triage.sources._names import is_daemon_name
 from slurm_triage.sources._outputs import OutputNames, letters
 
@@ -52,10 +53,12 @@ class Source(Protocol):
 class Context:
     """What a source may know beside the file: how to read times, and which Slurm printed it."""
 
-    def __init__(self, clock: Clock, manifest: Manifest) -> None:
-        """`clock` reads times; `manifest.version` is the Slurm version, None if not known."""
+    def __init__(self, clock: Clock, manifest: Manifest, scan: Scan | None = None) -> None:
+        """`clock` reads times; `manifest.version` is the Slurm version, None if not known; `scan` reads long files."""
         self.clock = clock
         self.manifest = manifest
+        self.scan = scan
+        self.notes: list[str] = []
 
     def cite(
         self, source: str, file: EvidenceFile, line: int, text: str, *, node: str | None = None, at: Stamp | None = None

@@ -1,36 +1,22 @@
-"""Scanning message lines: finding the few that a catalog knows in files of any size, and what a line says of itself.
-
-The hot path is a log of many megabytes without a single known line: see `Finder`.
-"""
+"""Message lines: what a line says of itself, which families it belongs to, and keeping few of many (see `_finder`)."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import accumulate
 
 from slurm_triage.case import EvidenceFile
-from slurm_triage.extension import cached
 from slurm_triage.model import Sign, Stamp, Voice
 from slurm_triage.sources import TEXT_LIMIT, Context
 from slurm_triage.sources._catalog import Signature, load
 
-CHUNK = 128 * 1024
-"""Characters that are searched at once."""
-
 KEEP = 200
 """Lines kept per family from the start of a file, and as many from its end."""
 
-REMEMBERED = 16 * 1024 * 1024
-"""Bytes of line shapes, and of words, that are remembered as holding no hint."""
-
 SAME_MOMENT = 2.0
 """Seconds by which two times of one line may differ and still be one."""
-
-_DIGITS = b"0123456789"
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 _STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)(?![\d:])")
@@ -100,129 +86,7 @@ def stamp_of(text: str, fields: Mapping[str, str], context: Context) -> Stamp | 
     return stamp if apart is not None and abs(apart) <= SAME_MOMENT else said
 
 
-# ------------------------------------------------------------------------------------------------ finding lines
-
-
-def fragment_of(hint: str) -> bytes:
-    """The longest word of a hint, without its digits. Raises `ValueError` for a hint that has none."""
-    words = hint.encode().translate(None, _DIGITS).split()
-    if not words:
-        raise ValueError(f"a hint without a letter or sign: {hint!r}")
-    return max(words, key=len)
-
-
-@dataclass
-class Chunk:
-    """Consecutive lines of a file: number of the first one, the texts, and which families each may belong to.
-
-    `marked` maps the index of a line that holds a hint to the families of that hint, in the order of the catalogs.
-    """
-
-    first: int
-    texts: list[str]
-    marked: dict[int, list[Signature]]
-
-
-class Finder:
-    """Which lines hold a hint.
-
-    Logs repeat themselves: the same line with other numbers, the same words in other lines. So only shapes (lines
-    without their digits) not seen before are looked at, and in them only words not seen before. That is sound: if a
-    hint is in a line, the longest word of the hint, without digits, is in a word of the line's shape.
-    """
-
-    def __init__(self, folders: Iterable[str], extra: Iterable[str] = ()) -> None:
-        self._families: dict[str, list[Signature]] = {hint: [] for hint in extra}
-        self._rank: dict[str, int] = {}
-        for signature in (s for folder in folders for s in load(folder).signatures):
-            self._rank[signature.id] = len(self._rank)
-            for hint in signature.hints:
-                self._families.setdefault(hint, []).append(signature)
-        self._hints: dict[bytes, list[tuple[bytes, str]]] = {}
-        for hint in sorted(self._families):
-            bare = hint.encode().translate(None, _DIGITS)
-            self._hints.setdefault(fragment_of(hint), []).append((bare, hint))
-        self._plain = _Memory()
-        self._cold = _Memory()
-        self._hot: dict[bytes, list[tuple[bytes, str]]] = {}
-
-    def chunks(self, file: EvidenceFile) -> Iterator[Chunk]:
-        """The file in chunks. A line longer than 64 KiB is cut by the reader."""
-        texts: list[str] = []
-        size = 0
-        first = 1
-        for number, text in file.lines():
-            if texts and number != first + len(texts):  # lines between them were left out of the file
-                yield Chunk(first, texts, self.marked(texts))
-                texts, size = [], 0
-            if not texts:
-                first = number
-            texts.append(text)
-            size += len(text) + 1
-            if size >= CHUNK:
-                yield Chunk(first, texts, self.marked(texts))
-                texts, size = [], 0
-        if texts:
-            yield Chunk(first, texts, self.marked(texts))
-
-    def marked(self, texts: list[str]) -> dict[int, list[Signature]]:
-        """The lines that hold a hint, by index, and the families that they may belong to."""
-        shapes = "\n".join(texts).encode("utf-8", "replace").translate(None, _DIGITS).split(b"\n")
-        fresh = set(shapes) - self._plain.items
-        if not fresh:
-            return {}
-        self._learn({word for shape in fresh for word in shape.split()})
-        found: dict[bytes, set[str]] = {}
-        for shape in fresh:
-            for word in self._hot.keys() & shape.split():
-                for bare, hint in self._hot[word]:
-                    if bare in shape:
-                        found.setdefault(shape, set()).add(hint)
-        self._plain.add(shape for shape in fresh if shape not in found)
-        marked = {}
-        for index, shape in enumerate(shapes):
-            hints = [hint for hint in found.get(shape, ()) if hint in texts[index]]
-            if hints:
-                families = {family.id: family for hint in hints for family in self._families[hint]}
-                marked[index] = sorted(families.values(), key=lambda family: self._rank[family.id])
-        return marked
-
-    def _learn(self, words: set[bytes]) -> None:
-        """Sort words not seen before into hot ones, that hold a fragment of a hint, and cold ones."""
-        if len(self._hot) > REMEMBERED // 256:
-            self._hot.clear()
-        fresh = list(words - self._cold.items - self._hot.keys())
-        joined = b"\n".join(fresh)
-        starts = [0, *accumulate(len(word) + 1 for word in fresh)]
-        for fragment, hints in self._hints.items():
-            at = joined.find(fragment)
-            while at >= 0:
-                index = bisect_right(starts, at) - 1
-                self._hot.setdefault(fresh[index], []).extend(hints)
-                at = joined.find(fragment, starts[index + 1])
-        self._cold.add(word for word in fresh if word not in self._hot)
-
-
-@cached
-def finder(folders: tuple[str, ...], extra: tuple[str, ...] = ()) -> Finder:
-    """The finder of these catalogs: what it learns of words and shapes in one file is true of all."""
-    return Finder(folders, extra)
-
-
-class _Memory:
-    """A set of byte strings that forgets everything when it has grown too large."""
-
-    def __init__(self) -> None:
-        self.items: set[bytes] = set()
-        self._size = 0
-
-    def add(self, items: Iterable[bytes]) -> None:
-        if self._size > REMEMBERED:
-            self.items.clear()
-            self._size = 0
-        for item in items:
-            self.items.add(item)
-            self._size += len(item) + 64
+# ------------------------------------------------------------------------------------------------ matching lines
 
 
 def segments(text: str) -> list[str]:

@@ -20,12 +20,11 @@ from slurm_triage.case import EvidenceFile
 from slurm_triage.model import Event, Voice
 from slurm_triage.sources import TEXT_LIMIT, Context
 from slurm_triage.sources._catalog import Signature, folders
+from slurm_triage.sources._finder import Chunk, finder
 from slurm_triage.sources._messages import (
-    Chunk,
     Hit,
     Keeper,
     Label,
-    finder,
     known,
     label_of,
     matches,
@@ -43,6 +42,9 @@ KIND = "job_log"
 
 TAIL = 5
 """Lines from the end of the file that are always kept."""
+
+GIVEN_UP = 100_000
+"""Lines of others after which the rest of a traceback is not waited for: its rank was killed while it printed."""
 
 WEAK = frozenset({"error_line", "exit_status_text", "file_not_found", "file_exists", "signal_caught"})
 """Families that any text may hold: they do not make a file a job's output."""
@@ -118,16 +120,25 @@ class _Tracebacks:
     """Open tracebacks by label: the first line that is not indented ends one and names the exception."""
 
     lines_left: dict[str, int] = field(default_factory=dict)
+    last_line: int = 0
+    """Number of the last line that belonged to one of them."""
 
-    def ends(self, label: str, rest: str) -> bool:
+    def open(self, number: int) -> bool:
+        """Whether line `number` may belong to one. They are given up when for long no line did."""
+        if self.lines_left and number - self.last_line > GIVEN_UP:
+            self.lines_left.clear()
+        return bool(self.lines_left)
+
+    def ends(self, number: int, label: str, rest: str) -> bool:
         """Whether this line is the last one of a traceback."""
-        if _HEADER in rest:
-            if len(self.lines_left) < 4096 or label in self.lines_left:
-                self.lines_left[label] = 2000
-            return False
         left = self.lines_left.get(label)
+        if _HEADER in rest:
+            if len(self.lines_left) < 4096 or left is not None:
+                self.lines_left[label], self.last_line = 2000, number
+            return False
         if left is None:
             return False
+        self.last_line = number
         if (not rest.strip() or rest[0] in " \t|+") and left:
             self.lines_left[label] = left - 1
             return False
@@ -147,15 +158,12 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
     root: Hit | None = None
     tail: list[tuple[int, str]] = []
     terminal = file.base.lower().startswith(("client", "terminal"))
-    for chunk in finder(_catalogs()).chunks(file):
-        tail = (tail + _tail(chunk))[-TAIL:]
-        every = tracebacks.lines_left or any(_HEADER in chunk.texts[i] for i in chunk.marked)
-        for index in range(len(chunk.texts)) if every else chunk.marked:
-            number, text = chunk.first + index, chunk.texts[index]
-            label = label_of(text)
-            ended = bool(every) and tracebacks.ends(label.text.strip(), _rest(text, label))
-            found = _line(number, text, label, chunk.marked.get(index, []), keeper, ended)
-            for hit in found:
+    for chunk in finder(_catalogs(), (_HEADER,)).chunks(file, context.scan):
+        tail = (tail + chunk.last(TAIL))[-TAIL:]
+        for index, text in _telling(chunk, tracebacks):
+            number, label = chunk.first + index, label_of(text)
+            ended = tracebacks.ends(number, label.text.strip(), _rest(text, label))
+            for hit in _line(number, text, label, chunk.marked.get(index, []), keeper, ended):
                 if hit.id == "torchrun_root_cause":
                     root = hit
                 elif hit.id == "torchrun_failure_detail" and root and number <= root.number + 8:
@@ -171,6 +179,22 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
         if terminal:
             hit.fields["terminal"] = "1"
         yield sign(KIND, file, context, hit)
+
+
+def _telling(chunk: Chunk, tracebacks: _Tracebacks) -> Iterator[tuple[int, str]]:
+    """Index and text of the lines that may say something: those with a hint, and all while a traceback is open."""
+    marked = iter((*chunk.marked, chunk.count))
+    at = next(marked)
+    index = 0
+    while index < chunk.count:
+        if not tracebacks.open(chunk.first + index):
+            index = at
+        if index >= at:
+            if at == chunk.count:
+                return
+            at = next(marked)
+        yield index, chunk.text(index)
+        index += 1
 
 
 def _line(number: int, text: str, label: Label, families: list[Signature], keeper: Keeper, ended: bool) -> list[Hit]:
@@ -205,14 +229,3 @@ def _rest(text: str, label: Label) -> str:
 
 def _visible(text: str) -> str:
     return segments(text)[-1][:TEXT_LIMIT]
-
-
-def _tail(chunk: Chunk) -> list[tuple[int, str]]:
-    """The last lines of the chunk that are not empty."""
-    found: list[tuple[int, str]] = []
-    for index in range(len(chunk.texts) - 1, -1, -1):
-        if chunk.texts[index].strip():
-            found.append((chunk.first + index, chunk.texts[index]))
-            if len(found) == TAIL:
-                break
-    return found[::-1]

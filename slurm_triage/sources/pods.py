@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from slurm_triage.case import EvidenceFile
 from slurm_triage.model import Event, Voice
 from slurm_triage.sources import Context
-from slurm_triage.sources._messages import Keeper, finder, known, matches, node_name, sign
+from slurm_triage.sources._finder import finder
+from slurm_triage.sources._messages import Keeper, known, matches, node_name, sign
 from slurm_triage.sources._names import is_output_name
 
 KIND = "kubectl"
@@ -42,7 +43,7 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
     node: str | None = None
     for chunk in finder(("kubernetes",), ("Node:",)).chunks(file):
         for index, families in chunk.marked.items():
-            text = chunk.texts[index]
+            text = chunk.text(index)
             if place := _ON_NODE.fullmatch(text):
                 node = node_name(place["node"])
             for signature, fields in matches(families, text):

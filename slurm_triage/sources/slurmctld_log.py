@@ -9,7 +9,8 @@ from slurm_triage.case import EvidenceFile
 from slurm_triage.model import Event, Voice
 from slurm_triage.sources import Context, _sluid
 from slurm_triage.sources._catalog import load
-from slurm_triage.sources._messages import Keeper, finder, known, matches, sign
+from slurm_triage.sources._finder import finder
+from slurm_triage.sources._messages import Keeper, known, matches, sign
 from slurm_triage.sources._names import is_output_name
 
 KIND = "slurmctld_log"
@@ -54,11 +55,10 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
     keeper = Keeper(KEEP)
     listed = False
     node = ""
-    for chunk in finder(("slurmctld",), ("NodeName=",)).chunks(file):
-        headers = [i for i, text in enumerate(chunk.texts) if "REASON" in text and _REASONS.fullmatch(text)]
-        listed = listed or bool(headers)
-        for index in range(len(chunk.texts)) if listed else chunk.marked:
-            text = chunk.texts[index]
+    for chunk in finder(("slurmctld",), ("NodeName=",)).chunks(file, context.scan):
+        listed = listed or (b"REASON" in chunk.data and any(map(_REASONS.fullmatch, chunk.texts)))
+        for index in range(chunk.count) if listed else chunk.marked:
+            text = chunk.text(index)
             if named := _NODE_RECORD.match(text):
                 node = named["node"]
             found = matches(chunk.marked.get(index, []), text)

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from slurm_triage.case import EvidenceFile
 from slurm_triage.model import Event, Voice
 from slurm_triage.sources import Context, _sluid
-from slurm_triage.sources._messages import Keeper, finder, known, matches, node_name, sign
+from slurm_triage.sources._finder import finder
+from slurm_triage.sources._messages import Keeper, known, matches, node_name, sign
 from slurm_triage.sources._names import is_output_name
 
 KIND = "slurmd_log"
@@ -50,9 +51,9 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
     """A Sign for every line that the catalog knows; job and step from `[1065.0]` where the message names none."""
     keeper = Keeper(KEEP)
     node = file_node(file.name)
-    for chunk in finder(("slurmd",)).chunks(file):
+    for chunk in finder(("slurmd",)).chunks(file, context.scan):
         for index, families in chunk.marked.items():
-            text = chunk.texts[index]
+            text = chunk.text(index)
             prefix = _PREFIX.search(text[:80])
             for signature, fields in matches(families, text):
                 if prefix and ("id" not in fields or fields.get("kind") == "JOB"):

@@ -13,7 +13,8 @@ from slurm_triage.case import EvidenceFile, Manifest
 from slurm_triage.clock import Clock, offset_of
 from slurm_triage.model import Sign, Voice
 from slurm_triage.sources import Context, job_log
-from slurm_triage.sources._messages import Finder, fragment_of, job_and_step, label_of, node_name
+from slurm_triage.sources._finder import Finder, fragment_of
+from slurm_triage.sources._messages import job_and_step, label_of, node_name
 from slurm_triage.sources._names import is_output_name
 
 CONTEXT = Context(Clock(offset_of("Z")), Manifest())
