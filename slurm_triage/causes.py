@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
+
+from slurm_triage.extension import cached, current
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -27,11 +28,12 @@ class Cause:
     refines: str | None = None
 
 
-@cache
+@cached
 def all_causes() -> dict[str, Cause]:
-    """Every cause by its id."""
+    """Every cause by its id, those of the site behind the program's own."""
     table = tomllib.loads((files("slurm_triage") / "causes.toml").read_text("utf-8"))
-    return {id: Cause(id, entry["title"], entry["meaning"], entry.get("refines")) for id, entry in table.items()}
+    own = {id: Cause(id, entry["title"], entry["meaning"], entry.get("refines")) for id, entry in table.items()}
+    return {**own, **current().causes}
 
 
 def title(cause: str) -> str:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
-from slurm_triage import causes, sources
+from slurm_triage import causes, extension, sources
 from slurm_triage.attempts import Attempt, split
 from slurm_triage.case import Case
 from slurm_triage.facts import Job
@@ -74,6 +73,7 @@ def study(case: Case) -> Study:
 def study_events(events: Sequence[Event], coverage: Sequence[Coverage], case: Case) -> Study:
     """As `study`, for evidence that is parsed already."""
     usable = [e for e in events if not isinstance(e, Unreadable)]
+    coverage = (*coverage, *extension.current().problems)
     attempts = split(usable, coverage, case.manifest.version, case.manifest.cluster)
     return Study(join([diagnose_attempt(attempt) for attempt in attempts], coverage), tuple(attempts))
 
@@ -84,7 +84,7 @@ def study_events(events: Sequence[Event], coverage: Sequence[Coverage], case: Ca
 def diagnose_attempt(attempt: Attempt) -> Diagnosis:
     """The diagnosis of one attempt."""
     job = Job(attempt)
-    verdicts = tuple(judge(rule, job) for rule in all_rules())
+    verdicts, failed = _judged(job)
     ranked = rank(verdicts)
     identity = identify(job)
     excluded = [v for v in verdicts if v.strength is _RULED_OUT and _excluding(v)]
@@ -93,7 +93,8 @@ def diagnose_attempt(attempt: Attempt) -> Diagnosis:
         "timeline": timeline(job),
         "numbers": numbers(job),
         "considered": verdicts,
-        "coverage": attempt.coverage,
+        "coverage": (*attempt.coverage, *failed),
+        "site_rules": tuple((v.cause, v.site_rule) for v in ranked if v.site_rule),
         "first_failure": job.ranks.first,
     }
     if not ranked:
@@ -122,9 +123,38 @@ def diagnose_attempt(attempt: Attempt) -> Diagnosis:
     )
 
 
-@cache
+def _judged(job: Job) -> tuple[tuple[Verdict, ...], list[Coverage]]:
+    """What every rule says, one verdict for each cause, and which rules of the site failed.
+
+    A rule of the program that raises is a defect of the program, and shown. One of the site costs its own word only:
+    whoever runs the service need not be who wrote it.
+    """
+    if not extension.current().rules:
+        return tuple(judge(rule, job) for rule in all_rules()), []
+    verdicts: dict[str, Verdict] = {}
+    failed = []
+    for rule in all_rules():
+        if not rule.file:
+            verdicts[rule.cause] = judge(rule, job)
+            continue
+        try:
+            verdict = replace(judge(rule, job), site_rule=rule.file)
+        except Exception as error:
+            why = f"this site's rule of {rule.cause} failed: {type(error).__name__}: {error}"
+            failed.append(Coverage(f"{extension.PREFIX}{rule.file}", None, note=why[:300]))
+            continue
+        before = verdicts.get(rule.cause)
+        if before is None or verdict.strength.rank > before.strength.rank:  # of one cause the surer one speaks
+            verdicts[rule.cause] = verdict
+    return tuple(verdicts.values()), failed
+
+
+@extension.cached
 def _supersedes() -> dict[str, tuple[str, ...]]:
-    return {rule.cause: rule.supersedes for rule in all_rules()}
+    found: dict[str, tuple[str, ...]] = {}
+    for rule in all_rules():
+        found[rule.cause] = (*found.get(rule.cause, ()), *rule.supersedes)
+    return found
 
 
 def rank(verdicts: Iterable[Verdict]) -> list[Verdict]:
@@ -259,6 +289,9 @@ def join(diagnoses: Sequence[Diagnosis], coverage: Sequence[Coverage]) -> Diagno
     """
     if len(diagnoses) == 1:
         return diagnoses[0]
+    if extension.current().rules:
+        failed = (c for d in diagnoses for c in d.coverage if c.file.startswith(extension.PREFIX))
+        coverage = tuple(dict.fromkeys((*coverage, *failed)))
     if len(diagnoses) > COVERAGE_PARTS:  # else each of a thousand tasks would list the files of all
         diagnoses = [replace(d, coverage=()) for d in diagnoses]
     by_part: dict[str | None, list[Diagnosis]] = {}
@@ -339,4 +372,5 @@ def _mixed(
         ),
         coverage=tuple(coverage),
         parts=tuple(parts),
+        site_rules=tuple(dict.fromkeys(said for d in first.values() for said in d.site_rules)),
     )

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
+PREFIX = "site knowledge: "
+"""Before the name of a file of the site, where it stands among files of the evidence."""
+
 
 @dataclass(frozen=True)
 class Extension:

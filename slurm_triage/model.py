@@ -544,7 +544,7 @@ class FirstFailure:
 @quick
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one rule came to."""
+    """What one rule came to. `site_rule` is the file of the site's rule, empty for a rule of the program."""
 
     cause: str
     strength: Strength
@@ -554,6 +554,7 @@ class Verdict:
     actions: tuple[Action, ...] = ()
     at: Stamp | None = None
     notes: tuple[str, ...] = ()
+    site_rule: str = ""
 
 
 @quick
@@ -610,7 +611,11 @@ class JobIdentity:
 @quick
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The answer for one attempt, or for a whole folder (then with `parts`). `cause` is an id of `causes.toml`."""
+    """The answer for one attempt, or for a whole folder (then with `parts`). `cause` is an id of `causes.toml`, or of the
+    site's.
+
+    `site_rules` names the rules of the site that are behind it: cause and file, the cause itself first, then `also`.
+    """
 
     job: JobIdentity
     cause: str
@@ -628,3 +633,4 @@ class Diagnosis:
     considered: tuple[Verdict, ...] = ()
     coverage: tuple[Coverage, ...] = ()
     parts: tuple[Diagnosis, ...] = ()
+    site_rules: tuple[tuple[str, str], ...] = ()

@@ -18,6 +18,7 @@ PACKAGE = Path(slurm_triage.__file__).resolve().parent
 IMPURE = {"subprocess", "sqlite3", "socket", "urllib", "http", "multiprocessing", "ssl", "asyncio", "requests"}
 PURE = (
     "model",
+    "extension",
     "clock",
     "case",
     "causes",

@@ -28,6 +28,7 @@ from slurm_triage.facts.program import Program
 from slurm_triage.facts.proof import Proof
 from slurm_triage.facts.ranks import Ranks
 from slurm_triage.facts.scheduling import Scheduling
+from slurm_triage.facts.site import Site
 from slurm_triage.facts.storage import Storage
 from slurm_triage.facts.telling import Telling
 
@@ -155,3 +156,8 @@ class Job:
     def pods(self) -> Pods:
         """What Kubernetes did to a pod."""
         return Pods(self.attempt, self.log)
+
+    @once
+    def site(self) -> Site:
+        """What rules of a site ask: lines of signatures by their ids."""
+        return Site(self.attempt, self.place, self.log, self.telling, self.kernel, self.proof)

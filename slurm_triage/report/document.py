@@ -174,4 +174,5 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         "numbers": [{"label": text(label), "value": text(value) or "n/a"} for label, value in diagnosis.numbers],
         "job": _job(diagnosis.job),
         "parts": [document(p) for p in diagnosis.parts],
+        "site_rules": [{"cause": text(cause), "file": text(file)} for cause, file in diagnosis.site_rules],
     }

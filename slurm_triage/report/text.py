@@ -437,6 +437,8 @@ def _lay_out(diagnosis: Diagnosis, room: int, *, whole: bool) -> dict[str, Any]:
     happened: list[list[str]] = []
     if summary:
         happened.append(wrap(summary, 4, _INDENT, _INDENT))
+    for cause, file in diagnosis.site_rules:
+        happened.append(wrap(f"{_name(cause, 32)} is said by a rule of this site: {words(file)}", 2))
     if diagnosis.first_failure is not None:
         first = diagnosis.first_failure
         rank = "rank n/a" if first.rank is None else f"rank {first.rank}"

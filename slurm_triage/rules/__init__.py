@@ -34,9 +34,10 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING
 
+from slurm_triage.extension import cached, current
 from slurm_triage.model import Action, Condition, Fact, Owner, Role, Stamp, Strength, Verdict, quick
 
 if TYPE_CHECKING:
@@ -116,12 +117,16 @@ def note(text: str) -> _Note:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A cause's rule. `supersedes` names causes that this one explains away when it is at least as strong."""
+    """A cause's rule. `supersedes` names causes that this one explains away when it is at least as strong.
+
+    `file` is where a rule of the site stands, below the folder of its knowledge; empty for the program's own.
+    """
 
     cause: str
     judge: Callable[[Job], Said]
     supersedes: tuple[str, ...]
     doc: str
+    file: str = ""
 
 
 _REGISTRY_ATTRIBUTE = "__slurm_triage_rule__"
@@ -137,17 +142,22 @@ def rule(cause: str, supersedes: tuple[str, ...] = ()) -> Callable[[Callable[[Jo
     return mark
 
 
-@cache
+def rules_of(module: ModuleType) -> Iterator[Rule]:
+    """The rules that a module marks, in the order in which they stand there; not those that it imports."""
+    for value in vars(module).values():
+        entry = getattr(value, _REGISTRY_ATTRIBUTE, None)
+        if isinstance(entry, Rule) and getattr(value, "__module__", None) == module.__name__:
+            yield entry
+
+
+@cached
 def all_rules() -> tuple[Rule, ...]:
-    """Every rule of this folder, by cause."""
+    """Every rule of this folder, by cause, then those of the site."""
     found: dict[str, Rule] = {}
     for info in pkgutil.iter_modules(__path__):
-        module = importlib.import_module(f"{__name__}.{info.name}")
-        for value in vars(module).values():
-            entry = getattr(value, _REGISTRY_ATTRIBUTE, None)
-            if isinstance(entry, Rule):
-                found[entry.cause] = entry
-    return tuple(found[cause] for cause in sorted(found))
+        for entry in rules_of(importlib.import_module(f"{__name__}.{info.name}")):
+            found[entry.cause] = entry
+    return (*(found[cause] for cause in sorted(found)), *current().rules)
 
 
 def strength_of(conditions: Sequence[Condition]) -> Strength:
