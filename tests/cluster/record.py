@@ -250,6 +250,7 @@ def _notes(folder: Path, facts: Facts, scenario: Scenario, ids: Sequence[str], w
         f"also = {json.dumps(expect.accept)}\n"
         f'owner = "{expect.owner[0]}"\n'
         f"owner_accept = {json.dumps(expect.owner)}\n"
+        f"key_evidence = {json.dumps(expect.cite, ensure_ascii=False)}\n"
         f'slurm = "{facts.version[: facts.version.rindex(".")]}"\n'
         f"job_ids = [{', '.join(ids)}]\n"
         f"notes = {json.dumps(scenario.notes)}\n"

@@ -120,8 +120,11 @@ class Driver:
             known = isinstance(error, (ClusterError, ScenarioError, threading.BrokenBarrierError))
             why = str(error) or type(error).__name__ if known else traceback.format_exc(limit=-3)
             return Outcome(scenario, None, "", (f"could not be run: {why}",), time.monotonic() - begun)
-        outcome = examine(scenario, folder, time.monotonic() - begun)
+        outcome = self._examine(scenario, folder, time.monotonic() - begun)
         return replace(outcome, wrong=(*outcome.wrong, *live))
+
+    def _examine(self, scenario: Scenario, folder: Path, seconds: float) -> Outcome:
+        return examine(scenario, folder, seconds)
 
     # ------------------------------------------------------------------------------------------------ one scenario
 

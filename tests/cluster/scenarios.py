@@ -89,18 +89,20 @@ class Scenario:
     actions: tuple[Action, ...] = ()
 
 
-def load(file: Path = FILE) -> tuple[Scenario, ...]:
-    """All scenarios. Raises `ScenarioError`."""
-    try:
-        tables = tomllib.loads(file.read_text("utf-8"))["scenario"]
-    except (tomllib.TOMLDecodeError, KeyError, OSError) as error:
-        raise ScenarioError(f"{file.name}: {error}") from error
-    found = tuple(_scenario(table) for table in tables)
+def load(*files: Path) -> tuple[Scenario, ...]:
+    """All scenarios of the files, or of `FILE`. Raises `ScenarioError`."""
+    found: list[Scenario] = []
+    for file in files or (FILE,):
+        try:
+            tables = tomllib.loads(file.read_text("utf-8"))["scenario"]
+        except (tomllib.TOMLDecodeError, KeyError, OSError) as error:
+            raise ScenarioError(f"{file.name}: {error}") from error
+        found += map(_scenario, tables)
     names = [s.name for s in found]
     for name in names:
         if names.count(name) > 1:
             raise ScenarioError(f"{name}: two scenarios of this name")
-    return found
+    return tuple(found)
 
 
 def _scenario(table: Mapping[str, Any]) -> Scenario:

@@ -48,8 +48,12 @@ else
 fi
 
 log=$(mktemp)
-build() { DOCKER_BUILDKIT=0 docker build --build-arg "BASE=$local_base" --tag "$IMAGE" docker >"$log" 2>&1; }
-if ! retry build; then
+# build BASE IMAGE FOLDER
+build() { DOCKER_BUILDKIT=0 docker build --build-arg "BASE=$1" --tag "$2" "$3" >"$log" 2>&1; }
+build_all() {
+    build "$local_base" "$BASE_IMAGE" docker && { [ -z "$LAYER" ] || build "$BASE_IMAGE" "$IMAGE" "$LAYER"; }
+}
+if ! retry build_all; then
     tail -n 40 "$log" >&2
     rm -f "$log"
     fail 'the image could not be built; the last lines stand above'

@@ -2,7 +2,10 @@
 # What the scripts of the mini cluster share; to be sourced with the checkout as working directory.
 
 SLURM=${SLURM:-24.11}
-IMAGE=slurm-triage-cluster:$SLURM
+# A folder with a Dockerfile that adds to the image, for jobs that need more than the scenarios do; empty for none.
+LAYER=${LAYER-}
+BASE_IMAGE=slurm-triage-cluster:$SLURM
+IMAGE=$BASE_IMAGE${LAYER:+-$(basename "$LAYER" | tr _ -)}
 PROJECT=slurm-triage
 # What docker-compose.yml hands to the containers: which witnesses are installed, how Slurm is set up, and whether there are
 # a service and agents.
