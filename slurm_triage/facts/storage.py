@@ -29,6 +29,10 @@ QUOTED_PATH = re.compile(r"['‘`](/[^'’`]{1,400})['’`]")
 TEMPORARY = ("/", "/tmp", "/var/tmp", "/var", "/run")
 """Mount points of the node itself where programs put temporary files."""
 
+NFS_MODULES = frozenset({"nfs", "nfsv3", "nfsv4", "sunrpc"})
+"""Kernel modules of the NFS client; the other modules of `fs_client_frame` are those of parallel file systems."""
+STACK = 60
+"""Lines below a report of a blocked task that still belong to it (kernel/hung_task.c: header, registers, frames)."""
 IO_KIN = ("io_error", "lustre_error_text", "stale_file_handle", "read_only_fs", "sigbus_text")
 FULL = 98
 """Per cent of use at which a file system has no room for a program any more (ext4 keeps 5 % for root, df counts it)."""
@@ -133,6 +137,24 @@ class Storage:
         return self.kernel.of("nfs", where=silent)
 
     @once
+    def _waits(self) -> dict[tuple[str, int], bool]:
+        """Reports of a blocked task whose stack leads into a network file system: place -> whether that is NFS."""
+        frames = self.log.of("fs_client_frame")
+        found: dict[tuple[str, int], bool] = {}
+        for task in self.log.of("cpu_lockup"):
+            if not task.cite.text.count(" blocked "):
+                continue
+            below = (f for f in frames if f.cite.file == task.cite.file and 0 < f.cite.line - task.cite.line <= STACK)
+            first = next(below, None)
+            if first is not None:
+                found[(task.cite.file, task.cite.line)] = first.fields["module"] in NFS_MODULES
+        return found
+
+    def hung(self, nfs: bool) -> tuple[Witness, ...]:
+        """Tasks that the kernel found blocked inside the client of NFS, or of a parallel file system."""
+        return self.kernel.of("cpu_lockup", where=lambda s: self._waits.get((s.cite.file, s.cite.line)) is nfs)
+
+    @once
     def broken_local(self) -> tuple[Witness, ...]:
         """A local file system shut down or turned read-only after errors."""
         ext4 = self.kernel.of("ext4", lasting=True)
@@ -158,7 +180,7 @@ class Storage:
     @once
     def evicted_or_said(self) -> Fact:
         """Kernel or program."""
-        lines = (*self.evictions, *self.lustre_trouble)
+        lines = (*self.evictions, *self.lustre_trouble, *self.hung(nfs=False))
         return any_of(
             "a parallel file system failed", self.seen("the kernel reports trouble of it", lines), self.lost_text
         )

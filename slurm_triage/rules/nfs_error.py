@@ -20,7 +20,7 @@ def nfs_error(job: Job) -> Said:
 
     What this is not: a failure of the program's own code.
     """
-    lines = job.storage.nfs_silent
+    lines = (*job.storage.nfs_silent, *job.storage.hung(nfs=True))
     kernel = job.storage.seen("an NFS server did not answer", lines)
     stale = job.telling.said("a file was gone on its server (stale handle)", "stale_file_handle")
     trouble = any_of("a network file system failed under the job", kernel, stale)

@@ -12,6 +12,7 @@ def parallel_fs_error(job: Job) -> Said:
 
     What happened: the server dropped this client; open files fail with EIO, ESHUTDOWN or ESTALE, and data that was not
     written yet is lost. A connection that was lost and came back is harmless.
+    Or the servers did not answer, and the kernel reports processes that were blocked for minutes inside the client.
 
     Who acts: the administrator.
 
@@ -28,6 +29,8 @@ def parallel_fs_error(job: Job) -> Said:
         job.proof.sole_story("the kernel says that the client was evicted, and it is all there is", signs, "lustre")
     )
     yield support(job.storage.tells("the client was evicted, and nothing else is named", evicted))
+    hung = job.storage.hung(nfs=False)
+    yield support(job.storage.tells("a process hung in the file system's client, and nothing else is named", hung))
     yield support(job.telling.last_word("a lost file system was the last error", "lustre_error_text"))
     yield when(first(evicted))
     yield from outlived(job, trouble)
