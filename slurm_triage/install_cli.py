@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 OK, UNUSABLE = 0, 2
 PORT = 6821
+SHARED = "dir:"
+"""How a folder in the place of a host begins, as in the agent's `servers`."""
 Complain = Callable[[str], None]
 
 
@@ -28,7 +30,11 @@ def add_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     install.add_argument(
         "--tier", type=int, choices=(2, 3, 4), default=4, help="up to this tier (default: %(default)s)"
     )
-    install.add_argument("--server", metavar="HOST", help="the host of the service (default: this one)")
+    install.add_argument(
+        "--server",
+        metavar="HOST|dir:/PATH",
+        help="the host of the service (default: this one), or the folder that it shares with nodes that cannot connect",
+    )
 
 
 def run(options: argparse.Namespace, complain: Complain) -> int:
@@ -40,8 +46,8 @@ def run(options: argparse.Namespace, complain: Complain) -> int:
     if not options.print:
         complain("install: it installs nothing by itself. Say --print to see what is to be done.")
         return UNUSABLE
-    if not re.fullmatch(r"[A-Za-z0-9.:_\[\]-]{1,255}", server):
-        complain(f"{server}: is no name of a host.")
+    if not re.fullmatch(r"(?!dir:)[A-Za-z0-9.:_\[\]-]{1,255}|dir:/[A-Za-z0-9./_-]{1,250}", server):
+        complain(f"{server}: is neither a name of a host nor dir:/PATH.")
         return UNUSABLE
     for line in lines(host, options.tier, server):
         print("".join(char if char.isprintable() else "?" for char in line))
@@ -62,14 +68,19 @@ def lines(host: Host, tier: int, server: str) -> Iterator[str]:
 
 
 def _service(host: Host, tier: int, server: str) -> Iterator[str]:
-    yield f"# ---- Tier 2: the service, on {server} (package slurm-triage)"
+    folder = server.removeprefix(SHARED) if server.startswith(SHARED) else ""
+    yield f"# ---- Tier 2: the service, on {'its host' if folder else server} (package slurm-triage)"
     if tier > 2:
         yield "# /etc/slurm-triage/service.toml"
         yield "[service]"
-        yield f'listen = ":{PORT}"'
+        yield f'folder = "{folder}"' if folder else f'listen = ":{PORT}"'
         if (user := slurm_user(host)) != "slurm":
             yield f'slurm_user = "{user}"'
-        yield f"# Nodes and controller have to reach TCP port {PORT} of it."
+        if folder:
+            yield "# The folder, on a file system that nodes and controller have under the same path:"
+            yield f"install -d -o slurm-triage -g slurm-triage -m 0711 {folder}"
+        else:
+            yield f"# Nodes and controller have to reach TCP port {PORT} of it."
     if "jobs" in host.setting("PrivateData").replace(" ", "").split(","):
         yield "# PrivateData=jobs: let the service see all jobs"
         yield "sacctmgr add user slurm-triage account=root adminlevel=operator"
@@ -105,7 +116,8 @@ def _nodes(host: Host, server: str) -> Iterator[str]:
 
 
 def _settings(server: str, spool: str) -> Iterator[str]:
-    address = server if re.search(r":\d+$|\]$", server) else f"{server}:{PORT}"
+    whole = server.startswith(SHARED) or re.search(r":\d+$|\]$", server)
+    address = server if whole else f"{server}:{PORT}"
     yield "[agent]"
     yield f'servers = ["{address}"]'
     yield f'spools = ["{spool}"]'

@@ -472,6 +472,19 @@ def test_install_by_tier(here: Site, capsys: pytest.CaptureFixture[str]) -> None
     assert f"\nEpilogSlurmctld={CTLD}\n" in four and four.startswith(three.split("# Then")[0])
 
 
+def test_install_with_a_shared_folder_in_the_place_of_a_port(here: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    said = installed(capsys, "--server", "dir:/shared/slurm-triage")
+    assert '\nfolder = "/shared/slurm-triage"\n' in said and "listen" not in said and "6821" not in said
+    assert "\ninstall -d -o slurm-triage -g slurm-triage -m 0711 /shared/slurm-triage\n" in said
+    assert said.count('servers = ["dir:/shared/slurm-triage"]') == 2
+
+
+@pytest.mark.parametrize("word", ["dir:shared", "dir:/a b", 'dir:/a"', "dir:/a\nb", "a b"])
+def test_install_takes_no_other_word_for_a_server(here: Site, capsys: pytest.CaptureFixture[str], word: str) -> None:
+    assert cli.main(["install", "--print", "--server", word]) == 2
+    assert "neither a name of a host nor dir:/PATH" in capsys.readouterr().err
+
+
 def test_install_finds_what_is_there(here: Site, capsys: pytest.CaptureFixture[str]) -> None:
     said = installed(capsys)
     assert "is there already: /etc/slurm/plugstack.conf line 1" in said and f"\noptional {PLUGIN}" not in said

@@ -15,6 +15,7 @@ from slurm_triage.service.admit import LATER, TAKEN, Check, asked_of, cases_of, 
 from slurm_triage.service.assemble import CONTROLLER
 from slurm_triage.service.intake import Intake, IntakeError, Told
 from slurm_triage.service.of_host import number
+from slurm_triage.service.quota import Quota
 from slurm_triage.service.texts import Asked, Outcome, Texts, TextsError
 from slurm_triage.transport import message
 from slurm_triage.transport.auth import Auth, AuthError, Sender
@@ -45,6 +46,7 @@ class Answering:
         self._welcome, self._sparing = welcome, Sparing()
         self._intake, self._texts, self._check, self._heard = intake, texts, check, heard
         self.counts: Counter[str] = Counter()
+        self._quota = Quota()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._workers = ThreadPoolExecutor(4, "answering")
         self._writer = ThreadPoolExecutor(1, "intake")
@@ -111,7 +113,16 @@ class Answering:
         states = await self._checked(
             [("", "", one) if isinstance(one, str) else (one.node, one.role, "") for one in cases], sender, address
         )
-        good = [one for one, state in zip(cases, states, strict=True) if state == TAKEN and isinstance(one, Told)]
+        good = []
+        for index, one in enumerate(cases):
+            if states[index] != TAKEN or not isinstance(one, Told):
+                continue
+            if self._quota.room(one.node, sum(map(len, one.files.values())), time.monotonic()):
+                good.append(one)
+            else:
+                states[index] = LATER
+                self.counts["over-quota"] += 1
+                self.complain("over-quota", sender=address, node=one.node or CONTROLLER)
         if good:
             problem = await self._keep(good)
             if problem:

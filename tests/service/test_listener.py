@@ -20,6 +20,7 @@ from slurm_triage.service.gate import Full, Gate
 from slurm_triage.service.intake import Intake, IntakeError, Told
 from slurm_triage.service.listener import Listener, ListenError
 from slurm_triage.service.peers import Peers
+from slurm_triage.service.quota import Quota
 from slurm_triage.service.texts import NONE, Asked, Outcome, Text, Texts
 from slurm_triage.transport import auth, message, wire
 from slurm_triage.transport.client import Abandoned, Client, Refused, Unreachable
@@ -187,6 +188,16 @@ def test_a_full_disk_takes_nothing_and_says_later(site: Site, monkeypatch: pytes
     assert any("disk is full" in line for line in site.lines)
     monkeypatch.undo()
     assert site.client().ask(evidence(case())).head["cases"] == ["taken"]
+
+
+def test_a_node_that_brings_too_much_is_told_to_come_later(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site.listener._answering, "_quota", Quota(most=100, seconds=1e9))
+    many = [evidence(case(str(1000 + n)), files={"0/kmsg.c1.txt": b"x" * 60}) for n in range(3)]
+    states = [site.client().ask(one).head["cases"] for one in many]
+    assert states == [["taken"], ["later"], ["later"]]
+    assert site.intake.waiting() == 1
+    assert site.listener.counts["over-quota"] == 2
+    assert any("over-quota" in line and "c1" in line for line in site.lines)
 
 
 @pytest.mark.parametrize(
