@@ -3,9 +3,12 @@
 from slurm_triage.facts import Job
 from slurm_triage.facts._logic import all_of, any_of, true, unknown
 from slurm_triage.model import Fact, Owner
-from slurm_triage.rules import Said, action, owner, require, rule, summary, support
+from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support
 
 NOISE = frozenset({"srun_protocol_noise", "nvidia_fabric", "log_end", "log_tail", "log_empty", "kernel_boot"})
+
+VERSIONS = range(20 << 8, 96 << 8)
+"""Slurm's protocol numbers are (release << 8), 38 for 22.05, 45 for 26.05 (src/common/slurm_protocol_common.h)."""
 
 
 @rule("benign_message")
@@ -25,10 +28,27 @@ def benign_message(job: Job) -> Said:
     fabric = job.kernel.seen("the fabric manager found no NVSwitch to manage", job.gpu.no_switch_to_manage)
     seen = any_of("a message that is known to be harmless", scanner, fabric)
     yield require(seen)
-    yield support(all_of("harmless messages are all that the evidence holds", seen, _nothing_else(job)))
+    alone = _nothing_else(job)
+    yield confirm(
+        all_of("srun refused what no Slurm would send, and nothing else is there", seen, _foreign(job), alone)
+    )
+    yield support(all_of("harmless messages are all that the evidence holds", seen, alone))
     yield owner(Owner.ADMIN)
     yield summary("The messages are known to be harmless; they end no job.")
     yield action("Nothing to do for the job; silence the source of the messages.")
+
+
+def _foreign(job: Job) -> Fact:
+    """The refused messages carry numbers that are no version of Slurm's protocol: it was no old daemon or client."""
+    says = "the refused messages are not of any version of Slurm"
+    lines = [s for s in job.log.of("srun_protocol_noise") if s.fields.get("version")]
+    if lines and all(_no_version(int(s.fields["version"])) for s in lines):
+        return true(says, lines[:2])
+    return unknown(says, "the refused messages name no number", "compare srun --version on both sides")
+
+
+def _no_version(number: int) -> bool:
+    return number % 256 != 0 or number not in VERSIONS
 
 
 def _nothing_else(job: Job) -> Fact:

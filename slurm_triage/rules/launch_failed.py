@@ -1,9 +1,20 @@
 """Rule: a step or batch script could not be launched."""
 
+import re
+
 from slurm_triage.facts import Job
 from slurm_triage.facts._logic import any_of
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, require, rule, summary, support
+from slurm_triage.rules._told import proven
+
+REQUEST = re.compile(
+    r"More processors requested than permitted|Requested node configuration is not available"
+    r"|Memory required by task is not available|Invalid (?:generic resource|Trackable RESource)"
+    r"|(?:Task|Node) count (?:specified|specification) invalid|Requested (?:node|nodes) not in job",
+    re.IGNORECASE,
+)
+"""Errors of a step that compare its request with the job's own allocation (Slurm src/common/slurm_errno.c)."""
 
 
 @rule("launch_failed", supersedes=("admin_requeue",))
@@ -23,10 +34,16 @@ def launch_failed(job: Job) -> Said:
     said = job.log.has("srun could not launch the step", "srun_launch_failed")
     any_ = any_of("the launch failed", job.launch.held_after_launch, busy, said)
     yield require(any_)
+    asked = [s for s in job.log.of("srun_launch_failed") if REQUEST.search(s.fields.get("error", ""))]
+    yield from proven(job, "srun says that the step asks for what the job does not have", asked)
     yield support(any_)
-    yield owner(Owner.USER if busy.holds else Owner.ADMIN)
+    yield owner(Owner.USER if busy.holds or asked else Owner.ADMIN)
     yield summary("Slurm could not launch the job or a step of it.")
     if busy.holds:
         yield action("Use `srun --overlap` for a step in a step, or start fewer at a time.")
+    elif asked:
+        yield action(
+            "Ask for no more per step than the job has (nodes, tasks, CPUs, memory, GPUs).", "scontrol show job JOBID"
+        )
     else:
         yield action("Read slurmd's log on the batch host for the time of the launch.", "sinfo -R")

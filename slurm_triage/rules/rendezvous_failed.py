@@ -4,11 +4,14 @@ from slurm_triage.facts import Job
 from slurm_triage.facts._logic import any_of
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, require, rule, summary, support
-from slurm_triage.rules._told import not_an_echo
+from slurm_triage.rules._told import not_an_echo, proven
 
 LINES = ("rendezvous_timeout", "store_barrier_timeout", "address_in_use", "mpi_launch_failed")
 WEAK = ("connection_refused_rendezvous", "network_unreachable")
 """Lines that retries print too while all is well: they make it possible, not likely."""
+
+SERVER = "server socket has failed to listen on any local network address"
+"""PyTorch's TCPStore; other servers of a job (notebooks, dashboards) have ports too and say less."""
 
 
 @rule("rendezvous_failed", supersedes=("app_error", "mpi_abort", "peer_rank_died", "nccl_timeout_desync"))
@@ -27,6 +30,8 @@ def rendezvous_failed(job: Job) -> Said:
     says = "the ranks did not find each other"
     any_ = any_of(says, job.telling.said(says, *LINES), job.telling.said("a connection at the start failed", *WEAK))
     yield require(any_)
+    taken = [s for s in job.log.of("address_in_use") if SERVER in s.cite.text]
+    yield from proven(job, "the port of the ranks' meeting place was taken", taken)
     yield support(job.telling.last_word("the start-up was the last thing to fail", *LINES))
     yield from not_an_echo(job, any_)
     yield owner(Owner.USER)

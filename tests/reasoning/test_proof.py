@@ -32,6 +32,9 @@ LAST_ACTS = {
     "node_misconfigured": "slurmstepd: error: container_p_join: open failed /local/77/.ns: No such file or directory\n",
     "app_error": "Traceback (most recent call last):\n  File \"fit.py\", line 3, in <module>\n    import gurobipy\n"
     "ModuleNotFoundError: No module named 'gurobipy'\n",
+    "launch_failed": "srun: error: Unable to create step for job 77: Memory required by task is not available\n",
+    "rendezvous_failed": "RuntimeError: The server socket has failed to listen on any local network address. The server "
+    "socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).\n",
     "command_not_found": "/var/spool/slurmd/job00077/slurm_script: line 9: orterun: command not found\n",
     "exec_permission": "slurmstepd: error: execve(): ./solve: Permission denied\n",
     "exec_format": "slurmstepd: error: execve(): ./solve: Exec format error\n",
@@ -165,6 +168,8 @@ STAY_LIKELY = {
     "an index into what was not there": "IndexError: list index out of range\n",
     "a missing file may be a missing mount": "FileNotFoundError: [Errno 2] No such file or directory: '/proj/a.h5'\n",
     "a library may be of the driver": "ImportError: libcuda.so.1: cannot open shared object file: No such file or directory\n",
+    "why the node could not start it": "srun: error: Task launch for StepId=7.0 failed on node n1: Unspecified error\n",
+    "a notebook has a port too": "OSError: [Errno 98] Address already in use\n",
     "the launcher's teardown": "srun: error: n1: tasks 0-7: Terminated\n",
     "a broken pipe": "BrokenPipeError: [Errno 32] Broken pipe\n",
 }  # fmt: skip
