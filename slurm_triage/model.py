@@ -155,6 +155,20 @@ class Sign(Event):
 
 @quick
 @dataclass(frozen=True, slots=True)
+class StackLine(Event):
+    """A line of the job's output that only one software stack prints (`sources/catalog/stack/`).
+
+    `stack` is its name (`pytorch`). `banner` is True for a line that an import alone prints, `checkpoint` for one that
+    tells of a checkpoint.
+    """
+
+    stack: str = ""
+    banner: bool = False
+    checkpoint: bool = False
+
+
+@quick
+@dataclass(frozen=True, slots=True)
 class ShownExit:
     """An exit code as a Slurm tool shows it: `rc:sig`.
 
@@ -611,10 +625,9 @@ class JobIdentity:
 @quick
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The answer for one attempt, or for a whole folder (then with `parts`). `cause` is an id of `causes.toml`, or of the
-    site's.
+    """The answer for one attempt, or for a whole folder (then with `parts`). `cause` is an id of `causes.toml`.
 
-    `site_rules` names the rules of the site that are behind it: cause and file, the cause itself first, then `also`.
+    `site_rules` names the rules of the site that are behind it, by cause and file; such a cause may be the site's own.
     """
 
     job: JobIdentity

@@ -17,7 +17,7 @@ from slurm_triage.model import Fact, Sign, Voice
 from slurm_triage.sources._catalog import Signature, folders, load
 
 OUTPUT = frozenset({"program", "slurm"})
-"""Catalogs of lines that stand in the job's own output: where that was read whole, a line that is not there is false."""
+"""Catalogs of lines of the job's own output: where that was read whole, a line that is not there is false."""
 HOW = "read the log that holds such lines: {where}"
 DATED = "read the kernel log, and the daemons' logs, with the date and zone of each line"
 
