@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurm_triage import __version__, case, doctor_cli, install_cli, service_cli, spool_cli
+from slurm_triage import __version__, case, check_rules_cli, doctor_cli, install_cli, service_cli, site, spool_cli
 from slurm_triage.engine import Study, ended_badly, study, study_events
 from slurm_triage.model import Coverage, Diagnosis
 from slurm_triage.node import cli as agent_cli
@@ -70,6 +70,12 @@ def _parser() -> argparse.ArgumentParser:
         default=Path(os.environ.get("SDIAG_HISTORY") or "/var/lib/slurm-triage/history.sqlite"),
         help="history file of --record (default: $SDIAG_HISTORY, else %(default)s)",
     )
+    diagnose.add_argument(
+        "--knowledge",
+        metavar="DIR",
+        help="folder of what this site adds: signatures, causes and rules; none: only what slurm-triage knows itself "
+        "(default: $SLURM_TRIAGE_KNOWLEDGE, else /etc/slurm-triage/knowledge.d)",
+    )
     diagnose.add_argument("--output-dir", metavar="DIR", type=Path, help="write <jobid>.diagnosis.txt into DIR")
     explain_verb = verbs.add_parser(
         "explain",
@@ -101,6 +107,7 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help="new file to write (default: slurm-triage-<jobid>.tar.gz in the current folder)",
     )
+    check_rules_cli.add_verb(verbs)
     spool_cli.add_verb(verbs)
     service_cli.add_verb(verbs)
     agent_cli.add_verb(verbs)
@@ -129,6 +136,8 @@ def _diagnose(options: argparse.Namespace) -> int:
         return UNREADABLE
     if options.save is not None and len(jobs) != 1:
         _complain("diagnose: --save keeps what was gathered about one JOBID.")
+        return UNREADABLE
+    if not _know(options.knowledge):
         return UNREADABLE
     total = len(jobs) + bool(files) + len(folders)
     looks: list[Callable[[], tuple[Study | None, int]]] = [partial(_of_job, job, options.save) for job in jobs]
@@ -162,6 +171,15 @@ def _one_of(look: Callable[[], tuple[Study | None, int]], *, several: bool) -> t
             "Please report it with `slurm-triage bundle --redact`."
         )
         return None, UNREADABLE
+
+
+def _know(named: str | None) -> bool:
+    """Puts the site's knowledge in force. False, and said, where somebody named a folder that cannot be used."""
+    found = site.use(named)
+    whole = [problem for problem in found.problems if not problem.file] if found else []
+    if whole and named:
+        _complain(f"--knowledge: {whole[0].what}.")
+    return not (whole and named)
 
 
 def _jobs_and_files(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -253,6 +271,7 @@ def _gathered(job: str) -> tuple[Gathered | None, int]:
 def _explain(options: argparse.Namespace) -> int:
     from slurm_triage import explain as words
 
+    _know(None)
     found, unknown = words.ask(options.words)
     if options.json:
         print(json.dumps(words.document(found, unknown), ensure_ascii=True, indent=2))
@@ -302,6 +321,10 @@ def _bundle(options: argparse.Namespace) -> int:
         _complain(problem)
     print(f"{path}: {len(made.contents['files'])} files, {len(made.data)} bytes")
     return OK
+
+
+def _check_rules(options: argparse.Namespace) -> int:
+    return check_rules_cli.run(options, _complain)
 
 
 def _spool(options: argparse.Namespace) -> int:
@@ -390,6 +413,7 @@ _VERBS = {
     "diagnose": _diagnose,
     "explain": _explain,
     "bundle": _bundle,
+    "check-rules": _check_rules,
     "spool": _spool,
     "service": _service,
     "agent": _agent,
