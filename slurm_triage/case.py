@@ -107,6 +107,8 @@ class EvidenceFile:
     path: Path | None = None
     data: bytes | None = None
     ranges: tuple[tuple[int, int], ...] = ()
+    _counted: list[int] = field(default_factory=list, init=False, repr=False, compare=False)
+    """How many lines there were when all were read, so that a file of gigabytes is not read for it again."""
 
     def _open(self) -> io.BufferedIOBase:
         if self.path is not None:
@@ -134,6 +136,7 @@ class EvidenceFile:
             block = Block(first, data[3:] if first == 1 and data.startswith(_BOM) else data)
             yield block
             first += block.count
+        self._counted[:] = [first - 1]
 
     def _numbers(self) -> Iterator[int]:
         """The numbers of the lines, without end."""
@@ -151,13 +154,17 @@ class EvidenceFile:
                 if end < 0:
                     begun = (begun + data)[:LINE_LIMIT]
                     continue
-                yield _shortened(begun + data[:end])
-                begun = data[end + 1 :][:LINE_LIMIT]
+                piece = _shortened(b"".join((begun, memoryview(data)[:end])))
+                begun = data[end + 1 : end + 1 + LINE_LIMIT]
+                del data  # the reader may hold a piece for long
+                yield piece
             if begun:
                 yield begun
 
     def count(self) -> int:
         """How many lines there are."""
+        if self._counted:
+            return self._counted[0]
         lines, last = 0, b"\n"
         with self._open() as stream:
             while data := stream.read(BLOCK):

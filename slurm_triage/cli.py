@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurm_triage import __version__, case, check_rules_cli, doctor_cli, install_cli, service_cli, site, spool_cli
+from slurm_triage import __version__, case, check_rules_cli, doctor_cli, grep, install_cli, service_cli, site, spool_cli
 from slurm_triage.engine import Study, ended_badly, study, study_events
 from slurm_triage.model import Coverage, Diagnosis
 from slurm_triage.node import cli as agent_cli
@@ -208,7 +208,7 @@ def _of_files(names: Sequence[str]) -> tuple[Study | None, int]:
             _complain(f"{name}: neither a file nor a job id (123, 123_4 or 123+1).")
             return None, UNREADABLE
     try:
-        found = paste.diagnose(files)
+        found = paste.diagnose(files, grep.scan)
     except OSError as error:
         _complain(f"{error.filename or 'a file'}: cannot be read: {error.strerror or error}.")
         return None, UNREADABLE
@@ -218,7 +218,7 @@ def _of_files(names: Sequence[str]) -> tuple[Study | None, int]:
 def _of_folder(folder: Path) -> tuple[Study | None, int]:
     """The study of an evidence folder, and the exit status that it stands for."""
     try:
-        found = study(case.read(folder))
+        found = study(case.read(folder), grep.scan)
     except OSError as error:
         _complain(f"{folder}: cannot be read: {error.strerror or error}. Name a folder that holds evidence files.")
         return None, UNREADABLE

@@ -30,6 +30,7 @@ from slurm_triage.model import (
 )
 from slurm_triage.nodeset import expand
 from slurm_triage.rules import all_rules, judge
+from slurm_triage.sources._finder import Scan
 
 _REFUTE, _NEEDED = Role.REFUTE, (Role.REQUIRE, Role.CONFIRM)
 _RULED_OUT, _LIKELY = Strength.RULED_OUT, Strength.LIKELY.rank
@@ -65,9 +66,12 @@ def diagnose(case: Case) -> Diagnosis:
     return study(case).diagnosis
 
 
-def study(case: Case) -> Study:
-    """As `diagnose`, with the attempts: what the history keeps beside the document comes from them."""
-    return study_events(*sources.parse(case), case)
+def study(case: Case, scan: Scan | None = None) -> Study:
+    """As `diagnose`, with the attempts: what the history keeps beside the document comes from them.
+
+    `scan` searches long files faster; the diagnosis is the same without.
+    """
+    return study_events(*sources.parse(case, scan=scan), case)
 
 
 def study_events(events: Sequence[Event], coverage: Sequence[Coverage], case: Case) -> Study:

@@ -27,6 +27,7 @@ from slurm_triage.engine import Study, study
 from slurm_triage.model import Coverage
 from slurm_triage.sources import job_log, recognise
 from slurm_triage.sources._catalog import load
+from slurm_triage.sources._finder import Scan
 from slurm_triage.sources._names import is_daemon_name, is_output_name
 
 TEXT_LIMIT = 64 * 1024 * 1024
@@ -373,10 +374,13 @@ def _taken_as_output(file: EvidenceFile, alone: bool) -> bool:
 T = TypeVar("T")
 
 
-def diagnose(files: Iterable[EvidenceFile]) -> Study:
-    """The diagnosis of pasted material, citing the user's files. Raises `OSError` for a file that cannot be read."""
+def diagnose(files: Iterable[EvidenceFile], scan: Scan | None = None) -> Study:
+    """The diagnosis of pasted material, citing the user's files. Raises `OSError` for a file that cannot be read.
+
+    `scan` is as in `study`.
+    """
     pasted = gather(files)
-    found = study(pasted.case)
+    found = study(pasted.case, scan)
     diagnosis = _renamed(found.diagnosis, pasted.shown)
     parts = {p.name: p for p in pasted.case.files if isinstance(p, Part)}
     pairs = zip(found.diagnosis.coverage, diagnosis.coverage, strict=True)

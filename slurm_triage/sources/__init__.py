@@ -59,6 +59,7 @@ class Context:
         self.manifest = manifest
         self.scan = scan
         self.notes: list[str] = []
+        """What the source says of how it read the file, for the coverage."""
 
     def cite(
         self, source: str, file: EvidenceFile, line: int, text: str, *, node: str | None = None, at: Stamp | None = None
@@ -103,7 +104,7 @@ Parsed = Mapping[str, tuple[Sequence[Event], Coverage]]
 
 
 def parse(
-    case: Case, kinds: Mapping[str, str] = _NONE, shared: Parsed = _NONE
+    case: Case, kinds: Mapping[str, str] = _NONE, shared: Parsed = _NONE, scan: Scan | None = None
 ) -> tuple[tuple[Event, ...], tuple[Coverage, ...]]:
     """All events of a case, and what was read of each file. The order of files changes nothing.
 
@@ -111,21 +112,22 @@ def parse(
     evidence both ways (accounting as text, and as JSON or in a hook's environment); then everything is read again.
 
     `kinds` says what files are, by name, whatever they look like. `shared` are files of many cases, parsed already
-    (`parse_files`), as if they lay in this one.
+    (`parse_files`), as if they lay in this one. `scan` searches long files faster; what is found is the same.
     """
-    events, coverage = _parse(case, case.clock, kinds, shared)
+    events, coverage = _parse(case, case.clock, kinds, shared, scan)
     if case.clock.utc_offset is None:
         offset = _offset(events)
         if offset is not None:
-            return _parse(case, replace(case.clock, utc_offset=offset), kinds, shared)
+            return _parse(case, replace(case.clock, utc_offset=offset), kinds, shared, scan)
     return events, coverage
 
 
-def parse_files(case: Case, kinds: Mapping[str, str] = _NONE) -> Parsed:
+def parse_files(case: Case, kinds: Mapping[str, str] = _NONE, scan: Scan | None = None) -> Parsed:
     """The files of a case, each for itself; none is taken for a job's output because another file says so."""
-    context = Context(case.clock, case.manifest)
     files = sorted(case.files, key=lambda f: f.name)
-    return {f.name: _read(f, context, by_kind().get(kinds.get(f.name, ""))) for f in files}
+    return {
+        f.name: _read(f, Context(case.clock, case.manifest, scan), by_kind().get(kinds.get(f.name, ""))) for f in files
+    }
 
 
 def _offset(events: Sequence[Event]) -> timedelta | None:
@@ -147,12 +149,12 @@ def _offset(events: Sequence[Event]) -> timedelta | None:
 
 
 def _parse(
-    case: Case, clock: Clock, kinds: Mapping[str, str], shared: Parsed
+    case: Case, clock: Clock, kinds: Mapping[str, str], shared: Parsed, scan: Scan | None
 ) -> tuple[tuple[Event, ...], tuple[Coverage, ...]]:
-    read = {**shared, **parse_files(replace(case, clock=clock), kinds)}
+    read = {**shared, **parse_files(replace(case, clock=clock), kinds, scan)}
     for name, namer in _own_outputs(case, read, kinds.keys() | shared.keys()).items():
         file = next(f for f in case.files if f.name == name)
-        events, entry = _read(file, Context(clock, case.manifest), by_kind()[JOB_OUTPUT])
+        events, entry = _read(file, Context(clock, case.manifest, scan), by_kind()[JOB_OUTPUT])
         said = f"read as the job's own output: {namer} names it so"
         read[name] = events, replace(entry, note=f"{entry.note}; {said}" if entry.note else said)
     found = [read[name] for name in sorted(read)]
@@ -184,7 +186,7 @@ def _read(file: EvidenceFile, context: Context, source: Source | None) -> tuple[
         nodes.pop() if len(nodes) == 1 else None,
         min(stamps, key=_moment, default=None),
         max(reversed(stamps), key=_moment, default=None),
-        f"{bad} record(s) could not be read" if bad else "",
+        "; ".join([*([f"{bad} record(s) could not be read"] if bad else []), *context.notes]),
     )
     return found, entry
 

@@ -132,8 +132,9 @@ class Finder:
         """The file in chunks; a long one is searched by `scan`. A line longer than 64 KiB is cut by the reader."""
         if scan is not None and file.size() >= LONG:
             for block, lines in scan(file, self.hints.tails):
-                known = {index: raw for index, raw in lines if self.hints.within(raw)}
-                yield Chunk(block, {i: self._of(self.hints.within(raw)) for i, raw in known.items()}, known)
+                hints_of = ((index, self.hints.within(raw)) for index, raw in lines)
+                marked = {index: self._of(hints) for index, hints in hints_of if hints}
+                yield Chunk(block, marked, dict(lines))
             return
         for block in file.blocks():
             lines_of = self._search(block.data)
