@@ -4,7 +4,7 @@ Lines of slurmstepd and srun speak with Slurm's voice (catalog/slurm), all other
 (catalog/program). Kernel lines that somebody printed there keep the program's voice and get the id `quoted_<id>`.
 
 Beside the lines that a catalog knows, every file yields how it ends: `log_end` (the last line that is not empty) and
-`log_tail` (each of the last five), or `log_empty`.
+`log_tail` (each of the last five), or `log_empty`, and the lines that only one software stack prints (catalog/stack).
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from slurm_triage.sources._messages import (
     sign,
 )
 from slurm_triage.sources._names import is_daemon_name, is_output_name
+from slurm_triage.sources._stacks import FOLDER, Stacks
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -148,12 +149,13 @@ class _Tracebacks:
 
 @cache
 def _catalogs() -> tuple[str, ...]:
-    return ("slurm", "program", *(f for f in ("kernel",) if f in folders()))
+    return ("slurm", "program", *(f for f in ("kernel", FOLDER) if f in folders()))
 
 
 def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
     """The known lines of the file (the first and last 200 of each family), then how it ends."""
     keeper = Keeper()
+    stacks = Stacks()
     tracebacks = _Tracebacks()
     root: Hit | None = None
     tail: list[tuple[int, str]] = []
@@ -163,7 +165,8 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
         for index, text in _telling(chunk, tracebacks):
             number, label = chunk.first + index, label_of(text)
             ended = tracebacks.ends(number, label.text.strip(), _rest(text, label))
-            for hit in _line(number, text, label, chunk.marked.get(index, []), keeper, ended):
+            families = stacks.take(number, text, chunk.marked.get(index, []))
+            for hit in _line(number, text, label, families, keeper, ended):
                 if hit.id == "torchrun_root_cause":
                     root = hit
                 elif hit.id == "torchrun_failure_detail" and root and number <= root.number + 8:
@@ -179,6 +182,7 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
         if terminal:
             hit.fields["terminal"] = "1"
         yield sign(KIND, file, context, hit)
+    yield from stacks.events(KIND, file, context)
 
 
 def _telling(chunk: Chunk, tracebacks: _Tracebacks) -> Iterator[tuple[int, str]]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slurm_triage.case import EvidenceFile, Manifest
 from slurm_triage.clock import Clock, offset_of
-from slurm_triage.model import Sign, Voice
+from slurm_triage.model import Sign, StackLine, Voice
 from slurm_triage.sources import Context, job_log
 from slurm_triage.sources._finder import Finder, fragment_of
 from slurm_triage.sources._messages import job_and_step, label_of, node_name
@@ -24,7 +24,7 @@ ENDS = {"log_tail", "log_end", "log_empty"}
 def signs(text: str | bytes, name: str = "job.out") -> list[Sign]:
     data = text.encode() if isinstance(text, str) else text
     found = list(job_log.parse(EvidenceFile(name, data=data), CONTEXT))
-    assert all(isinstance(event, Sign) for event in found)
+    assert all(isinstance(event, (Sign, StackLine)) for event in found)
     return [event for event in found if isinstance(event, Sign)]
 
 
