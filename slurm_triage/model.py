@@ -169,20 +169,6 @@ class StackLine(Event):
 
 @quick
 @dataclass(frozen=True, slots=True)
-class StackLine(Event):
-    """A line of the job's output that only one software stack prints (`sources/catalog/stack/`).
-
-    `stack` is its name (`pytorch`). `banner` is True for a line that an import alone prints, `checkpoint` for one that
-    tells of a checkpoint.
-    """
-
-    stack: str = ""
-    banner: bool = False
-    checkpoint: bool = False
-
-
-@quick
-@dataclass(frozen=True, slots=True)
 class ShownExit:
     """An exit code as a Slurm tool shows it: `rc:sig`.
 
