@@ -29,6 +29,7 @@ from slurm_triage.facts.proof import Proof
 from slurm_triage.facts.ranks import Ranks
 from slurm_triage.facts.scheduling import Scheduling
 from slurm_triage.facts.site import Site
+from slurm_triage.facts.stack import Stack
 from slurm_triage.facts.storage import Storage
 from slurm_triage.facts.telling import Telling
 
@@ -136,6 +137,11 @@ class Job:
     def machine(self) -> Machine:
         """What machines the nodes are, and what was measured on them after the end."""
         return Machine(self.attempt, self.place)
+
+    @once
+    def stack(self) -> Stack:
+        """The software stack that did the work, for advice that fits."""
+        return Stack(self.attempt, self.accounting, self.log, self.memory, self.program)
 
     @once
     def storage(self) -> Storage:
