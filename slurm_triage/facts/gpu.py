@@ -32,6 +32,7 @@ CHANNEL_RESET = 43
 WORDS = {
     79: ("fallen off the bus",),
     48: ("double bit error", "dbe", "uncorrectable", "ecc"),
+    94: ("contained",),
     95: ("uncontained",),
     140: ("ecc", "uncorrectable", "unrecover"),
     171: ("uncorrectable",),

@@ -49,6 +49,13 @@ def proven(job: Job, says: str, lines: Iterable[Sign], *kin: str, died_of: tuple
         )
 
 
+def cuda_aborts(job: Job) -> tuple[str, ...]:
+    """`cpp_exception` where all C++ exceptions are those with which PyTorch's destructors end after a CUDA error."""
+    thrown = job.log.of("cpp_exception")
+    ours = all(s.fields.get("type", "").startswith("c10::") or "CUDA" in s.cite.text for s in thrown)
+    return ("cpp_exception",) if ours else ()
+
+
 def outlived(job: Job, said: Fact) -> Iterator[Item]:
     """A job that ended well was not ended by what was said. Asked only where something was said."""
     if said.holds:
@@ -74,11 +81,13 @@ def driver(
     quoted: tuple[Sign, ...] = (),
     texts: tuple[str, ...] = (),
     unless: Fact | None = None,
+    alone: bool = False,
 ) -> Iterator[Item]:
     """The GPU driver's lines (they may confirm), the same lines in the output, and the program's words for it.
 
     `unless` is a worse error that explains these lines: where it holds it refutes, and it must not be unknown for a
-    proof.
+    proof. `alone`: in an excerpt of a kernel log that tells nothing else, lines that say it in words are a proof, too;
+    not for numbers that mostly follow from something else (an excerpt may leave that out).
     """
     kernel = job.gpu.seen(says, lines)
     words = (*quoted, *job.log.of(*texts))
@@ -89,6 +98,9 @@ def driver(
         proof = all_of(proof.says, proof, negation(f"not so that {unless.says}", unless))
         yield refute(unless)
     yield confirm(proof)
+    if alone and lines and (unless is None or unless.holds is False):
+        worded = [w.sign for w in lines] if job.gpu.spelled_out(lines) else []
+        yield confirm(job.proof.sole_story(f"{says}; the excerpt of the kernel log tells nothing else", worded))
     yield support(job.gpu.tells(f"{says}, and nothing else is named", lines))
     yield support(job.telling.last_of(f"the job's output says it: {says}", words, *KIN))
     yield when(first(lines))

@@ -22,7 +22,7 @@ def gpu_ecc_contained(job: Job) -> Said:
     lines = job.gpu.xids(*CONTAINED)
     worse = job.gpu.apart_from("the GPU reported a worse error too", *MEMORY_UNCORRECTABLE, *OFF_BUS) if lines else None
     quoted = job.gpu.quoted(*CONTAINED)
-    yield from driver(job, "a GPU reported a contained memory error", lines, quoted, unless=worse)
+    yield from driver(job, "a GPU reported a contained memory error", lines, quoted, unless=worse, alone=True)
     yield owner(Owner.ADMIN)
     yield summary(f"A memory error of {gpu_name(job, lines)} ended one process (Xid 94, contained).")
     yield action("Submit the job again; reset the GPU when the node is free.", "nvidia-smi -q -d ROW_REMAPPER")

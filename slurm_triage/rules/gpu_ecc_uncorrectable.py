@@ -1,10 +1,11 @@
 """Rule: uncorrectable error of GPU memory."""
 
+from slurm_triage import signals
 from slurm_triage.facts import Job
-from slurm_triage.facts.gpu import MEMORY_UNCORRECTABLE, OFF_BUS
+from slurm_triage.facts.gpu import KIN, MEMORY_UNCORRECTABLE, OFF_BUS
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, rule, summary
-from slurm_triage.rules._told import GPU_ECHOES, driver, gpu_name
+from slurm_triage.rules._told import GPU_ECHOES, cuda_aborts, driver, gpu_name, proven
 
 TEXT = "cuda_ecc"
 
@@ -25,7 +26,8 @@ def gpu_ecc_uncorrectable(job: Job) -> Said:
     lines = job.gpu.xids(*MEMORY_UNCORRECTABLE)
     says = "a GPU reported an uncorrectable memory error"
     worse = job.gpu.apart_from("the GPU was lost from the bus", *OFF_BUS) if lines else None
-    yield from driver(job, says, lines, job.gpu.quoted(*MEMORY_UNCORRECTABLE), (TEXT,), worse)
+    yield from driver(job, says, lines, job.gpu.quoted(*MEMORY_UNCORRECTABLE), (TEXT,), worse, alone=True)
+    yield from proven(job, says, job.log.of(TEXT), *KIN, *cuda_aborts(job), died_of=(signals.SIGABRT,))
     by_kernel = job.gpu.blames(says, lines)
     by_cuda = job.telling.last_word("CUDA reports an uncorrectable ECC error", TEXT).holds
     yield owner(Owner.HARDWARE if by_kernel or by_cuda else Owner.ADMIN)

@@ -1,9 +1,16 @@
 """Rule: GPU memory ran out."""
 
+from slurm_triage import signals
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, rule, summary
-from slurm_triage.rules._told import GPU_ECHOES, told
+from slurm_triage.rules._told import GPU_ECHOES, cuda_aborts, proven, told
+
+OF_ALLOCATOR = ("OutOfMemoryError", "out of memory. Tried to allocate")
+"""Errors of PyTorch's and CuPy's allocators of GPU memory (c10/cuda/CUDACachingAllocator.cpp, cupy/cuda/memory.pyx).
+
+CUDA's own `out of memory` is no such proof: pinned memory of the host that is refused gives the same code."""
+KIN = ("alloc_failed",)
 
 
 @rule("gpu_oom", supersedes=(*GPU_ECHOES, "malloc_failure"))
@@ -20,7 +27,11 @@ def gpu_oom(job: Job) -> Said:
 
     What this is not: host memory; --mem changes nothing.
     """
-    yield from told(job, "the program says that the GPU's memory is used up", "gpu_oom", kin=("alloc_failed",))
+    yield from told(job, "the program says that the GPU's memory is used up", "gpu_oom", kin=KIN)
+    lines = (s for s in job.log.of("gpu_oom") if any(words in s.cite.text for words in OF_ALLOCATOR))
+    yield from proven(
+        job, "the GPU's allocator found no memory", lines, *KIN, *cuda_aborts(job), died_of=(signals.SIGABRT,)
+    )
     yield owner(Owner.USER)
     yield summary("The GPU's memory was used up.")
     yield action("Use less GPU memory: smaller batch, sharding, or offload.", "nvidia-smi")

@@ -5,8 +5,12 @@ from slurm_triage.facts import Job
 from slurm_triage.facts._logic import all_of, true, unknown
 from slurm_triage.model import Fact, Owner
 from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
+from slurm_triage.rules._told import proven
 
-SIGNS = ("python_memory_error", "cpp_bad_alloc", "fork_enomem", "java_oom", "malloc_enomem")
+SIGNS = ("python_memory_error", "cpp_bad_alloc", "fork_enomem", "java_oom", "alloc_failed")
+REFUSED = ("python_memory_error", "cpp_bad_alloc", "fork_enomem")
+"""Of these, the ones by which the run time itself says that it got no memory. `alloc_failed` are words of programs,
+which may mean a GPU or a buffer of their own; Java's heap has its own limit."""
 
 
 @rule("malloc_failure", supersedes=("app_error",))
@@ -25,6 +29,7 @@ def malloc_failure(job: Job) -> Said:
     seen = job.telling.last_word("a program's last word is that an allocation was refused", *SIGNS)
     yield require(seen)
     yield confirm(all_of("it ended by itself of that", seen, _uncaught(job), job.program.nothing_else_seen))
+    yield from proven(job, seen.says, job.log.of(*REFUSED), *SIGNS, died_of=(signals.SIGABRT,))
     yield support(seen)
     yield refute(job.memory.oom_killed)
     yield refute(job.accounting.ended_well)

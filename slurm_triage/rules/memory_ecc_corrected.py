@@ -3,8 +3,11 @@
 from slurm_triage.facts import Job
 from slurm_triage.facts._logic import all_of
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, note, owner, refute, require, rule, summary, support
+from slurm_triage.rules import Said, action, confirm, note, owner, refute, require, rule, summary, support
 from slurm_triage.rules._told import outlived
+
+KIN = ("mce", "edac", "ghes", "rasdaemon", "thermal_throttle")
+"""What stands beside corrected errors: the same event told again, or nothing that ends a job."""
 
 
 @rule("memory_ecc_corrected")
@@ -23,6 +26,9 @@ def memory_ecc_corrected(job: Job) -> Said:
     seen = job.kernel.seen("the kernel reports corrected memory errors", job.host.corrected)
     yield require(seen)
     yield support(all_of("corrected errors are all that the evidence holds", seen, job.host.nothing_else))
+    excerpt = "the excerpt of the kernel log tells of nothing but corrected memory errors"
+    named = [w.sign for w in job.host.corrected if w.sign.id != "mce"]  # without a memory module it may be a cache
+    yield confirm(job.proof.sole_story(excerpt, named, *KIN))
     if seen.holds and job.host.uncorrected:
         yield refute(job.kernel.seen("an uncorrected error was reported too", job.host.uncorrected))
     yield from outlived(job, seen)

@@ -8,6 +8,8 @@ from slurm_triage.rules import Said, action, confirm, owner, require, rule, summ
 from slurm_triage.rules._told import ECHOES, first, outlived
 
 KIN = ("sigbus_text", "io_error")
+REPORTS = ("edac", "mce", "ghes", "rasdaemon", "memory_failure", "kernel_panic")
+"""The same event as told by the memory controller, the processor, the firmware and the kernel."""
 
 
 @rule("memory_ecc_uncorrected", supersedes=(*ECHOES, "bus_error_io", "shm_exhausted", "memory_ecc_corrected"))
@@ -30,6 +32,8 @@ def memory_ecc_uncorrected(job: Job) -> Said:
     says = "memory of the host failed under the job"
     yield require(seen)
     yield confirm(job.kernel.proves("memory failed while the job ran, and it felt it", lines, felt, within=within))
+    excerpt = "the excerpt of the kernel log tells of nothing but memory that lost data"
+    yield confirm(job.proof.sole_story(excerpt, [w.sign for w in lines], *REPORTS))
     yield support(job.kernel.tells(says, lines, felt, *KIN, within=within))
     yield support(
         all_of(

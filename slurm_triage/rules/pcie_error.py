@@ -25,6 +25,8 @@ def pcie_error(job: Job) -> Said:
     says = "a PCIe device failed under the job"
     yield require(seen)
     yield confirm(all_of(says, job.host.device_lost, job.gpu.proves(says, job.host.pcie_lost)))
+    excerpt = "the excerpt of the kernel log tells of nothing but PCIe errors"
+    yield confirm(job.proof.sole_story(excerpt, [w.sign for w in lines], "aer", "ghes"))
     yield support(job.gpu.tells(says, lines))
     yield when(first(lines))
     yield from outlived(job, seen)
