@@ -47,13 +47,14 @@ def judged(folder: Path) -> tuple[Diagnosis, list[Bad]]:
 
 
 def _label(path: Path) -> tuple[Mapping[str, Any], str]:
+    text = ""
     try:
         text = path.read_text("utf-8")
         table = tomllib.loads(text)
     except FileNotFoundError:
         raise Bad(f"there is no {LABEL} with the expected answer") from None
     except tomllib.TOMLDecodeError as error:
-        raise Bad(f"not TOML: {error}", line_of("", str(error))) from error
+        raise Bad(f"not TOML: {error}", line_of(text, str(error))) from error
     except (OSError, UnicodeDecodeError) as error:
         raise Bad(f"cannot be read: {error}") from error
     for key in ("cause_class", "owner", "strength"):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from slurm_triage import extension
 from slurm_triage.causes import Cause, all_causes
+from slurm_triage.site.lines import line_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -37,8 +38,7 @@ def causes_of(text: str) -> Iterator[Cause | Bad]:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        said = re.search(r"line (\d+)", str(error))
-        raise Bad(f"not TOML: {error}", int(said[1]) if said else None) from error
+        raise Bad(f"not TOML: {error}", line_of(text, str(error))) from error
     own = own_causes()
     for id, entry in table.items():
         wrong = _wrong(id, entry, set(own), set(own) | set(table))

@@ -42,7 +42,8 @@ def check(folder: Path) -> Checked:
         with stopped_after(SECONDS):
             found = load(folder)
     except TookTooLong as error:
-        found = Knowledge(folder, extension.Extension(), (_endless(error, folder),))
+        problem = _endless(error, folder)
+        return Checked(Knowledge(folder, extension.Extension(), (problem,)), (problem,), (), 0)
     try:
         extension.use(found.extension)
         return _checked(found)

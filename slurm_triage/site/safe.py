@@ -81,15 +81,16 @@ def read(name: str, shown: str, folder: int) -> str:
         descriptor = os.open(name, flags, dir_fd=folder)
     except OSError as error:
         raise Unsafe(f"{shown} cannot be read, or is a symbolic link ({error.strerror})") from error
-    with os.fdopen(descriptor, "rb") as stream:
+    try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise Unsafe(f"{shown} is no plain file")
         _check(shown, found, parent=False)
-        try:
-            data = stream.read(MOST_BYTES + 1)
-            if len(data) > MOST_BYTES:
-                raise Unsafe(f"{shown} is larger than {MOST_BYTES // 1024} KiB")
-            return data.decode("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise Unsafe(f"{shown} cannot be read: {error}") from error
+        data = os.read(descriptor, MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise Unsafe(f"{shown} is larger than {MOST_BYTES // 1024} KiB")
+        return data.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unsafe(f"{shown} cannot be read: {error}") from error
+    finally:
+        os.close(descriptor)
