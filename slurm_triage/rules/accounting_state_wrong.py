@@ -14,9 +14,22 @@ def accounting_state_wrong(job: Job) -> Said:
 
     Who acts: nobody's machine is broken; the script's author makes it stop on errors (set -e, srun || exit).
 
+    Hardware or software: software. The script hid the failure of one of its steps; the step's own exit says what kind
+    of failure it was.
+
+    First check: the exit of each step, and the derived exit code, which is the highest of the steps.
+
+        sacct -j JOBID -o JobID,JobName,State,ExitCode,DerivedExitCode
+        grep -nE "set -e|srun" JOBSCRIPT
+
     What to do: do not trust the results; look at the step's own exit code.
 
     What this is not: a bug in Slurm.
+
+    Check next: `memcg_oom_child_only` if a step has `0:125`; `app_error` or `app_segfault` for the step's own failure;
+    `no_failure` if the step was meant to fail.
+
+    Sources: https://slurm.schedmd.com/job_exit_code.html, https://slurm.schedmd.com/sacct.html
     """
     yield require(job.program.step_failed_unseen)
     yield confirm(job.program.step_failed_unseen)

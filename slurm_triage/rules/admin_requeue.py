@@ -15,9 +15,26 @@ def admin_requeue(job: Job) -> Said:
 
     Who acts: whoever asked for it; nothing is broken.
 
+    Hardware or software: neither. Somebody or a script asked for it. Ask for the reason: a health check may have found
+    something on the node.
+
+    First check: all runs of the job, and whether its own script requeues.
+
+        sacct -D -j JOBID -o JobID,State,ExitCode,Start,End,NodeList
+        grep -nE "scontrol +requeue" JOBSCRIPT
+
+    As an administrator: who asked, by uid.
+
+        grep -E "requeue.*JobId=JOBID|JobId=JOBID.*requeue" /var/log/slurm/slurmctld.log
+
     What to do: nothing, or ask the administrators if it was not you.
 
     What this is not: preemption, a node failure, or a failed launch.
+
+    Check next: `preempted` if another job took the nodes; `node_fail` if a node was lost; `launch_failed` or
+    `prolog_failed` if it never started.
+
+    Sources: https://slurm.schedmd.com/scontrol.html, https://slurm.schedmd.com/sbatch.html
     """
     scheduling = job.scheduling
     by_itself = job.log.of("requeue_handler")

@@ -17,9 +17,24 @@ def app_error(job: Job) -> Said:
 
     Who acts: the user.
 
+    Hardware or software: software. The program ended by itself with an error; hardware would leave a signal or a line
+    of the kernel or driver. Results that are wrong without any error are another matter.
+
+    First check: the end of the output; in a parallel job the first error, not the last.
+
+        tail -50 OUTPUT_FILE
+        grep -nE "Traceback|Error|error:|FATAL|Abort" OUTPUT_FILE | head
+        sacct -j JOBID -o JobID,JobName,State,ExitCode,DerivedExitCode
+
     What to do: read the end of the output; in a parallel job the first error counts, not the last.
 
     What this is not: a fault of the node or of Slurm.
+
+    Check next: `peer_rank_died` if the message is about a lost connection; `gpu_oom`, `malloc_failure`, `disk_quota` or
+    `command_not_found` if it names one of these; `accounting_state_wrong` if the job looks well though a step failed.
+
+    Sources: https://slurm.schedmd.com/job_exit_code.html, https://docs.python.org/3/tutorial/errors.html,
+    https://docs.pytorch.org/docs/stable/elastic/errors.html
     """
     program, own = job.program, own_error(job)
     yield require(any_of("the program ended with an error of its own", program.failed_by_itself, own))

@@ -20,9 +20,26 @@ def benign_message(job: Job) -> Said:
 
     Who acts: the administrator, to silence it: keep scanners away, disable the service on nodes without NVSwitch.
 
+    Hardware or software: neither. The message is about nothing of the job.
+
+    First check: what really ended the job, if it ended badly at all.
+
+        sacct -j JOBID -o JobID,State,ExitCode,Elapsed
+
+    As an administrator: who knocks at those ports.
+
+        ss -tnp | grep srun
+        journalctl -u nvidia-fabricmanager -n 20
+
     What to do: nothing for the job's sake.
 
     What this is not: the reason why a job ended.
+
+    Check next: `app_error` or whatever the output ends on, if the job failed; `fabric_manager` if the node does have
+    NVSwitches.
+
+    Sources: https://slurm.schedmd.com/srun.html, https://slurm.schedmd.com/slurm.conf.html,
+    https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/
     """
     scanner = job.telling.said("srun refused messages that are not Slurm's", "srun_protocol_noise")
     fabric = job.kernel.seen("the fabric manager found no NVSwitch to manage", job.gpu.no_switch_to_manage)

@@ -13,9 +13,28 @@ def boot_fail(job: Job) -> Said:
 
     Who acts: the administrator.
 
+    Hardware or software: either. A cloud without room, a resume script with an error and a board that does not start
+    look the same to Slurm. The node's console tells them apart.
+
+    First check: the state of the node and its reason.
+
+        sacct -j JOBID -o JobID,State,NodeList,Start,End
+        scontrol show node NODE | grep -E "State|Reason|BootTime"
+
+    As an administrator: what the resume program said and what the console shows.
+
+        scontrol show config | grep -E "ResumeProgram|ResumeTimeout"
+        grep -E "NODE|ResumeTimeout" /var/log/slurm/slurmctld.log | tail
+
     What to do: look at the resume program's log, the cloud's quota and the node's console.
 
     What this is not: a failure of the job.
+
+    Check next: `node_fail` if the node had been up; `launch_failed` if it was up and the launch failed; `prolog_failed`
+    if its prolog failed.
+
+    Sources: https://slurm.schedmd.com/power_save.html, https://slurm.schedmd.com/elastic_computing.html,
+    https://slurm.schedmd.com/slurm.conf.html
     """
     yield require(job.node.boot_failed)
     yield confirm(job.node.boot_failed)

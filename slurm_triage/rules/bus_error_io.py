@@ -16,10 +16,31 @@ def bus_error_io(job: Job) -> Said:
 
     Who acts: the user, unless the kernel log shows memory or storage errors.
 
+    Hardware or software: either; look at the kernel log first. `Memory failure`, machine check or EDAC lines make it
+    memory; I/O errors make it the disk; without any line it is a file that was cut short, a full file system or
+    /dev/shm.
+
+    First check: space and quota of what the program maps, and whether somebody replaced a file under it.
+
+        srun --jobid=JOBID --overlap df -h /dev/shm /tmp .
+        quota -s
+        ls -l --time-style=full-iso FILE
+
+    As an administrator: whether memory or a disk complained at that time.
+
+        journalctl -k | grep -iE "Memory failure|Hardware Error|EDAC|I/O error|nfs: server"
+
     What to do: see which file the program had mapped; check space in /dev/shm and quota; do not replace a binary while
     jobs run it.
 
     What this is not: a sign of bad hardware by itself.
+
+    Check next: `shm_exhausted` if /dev/shm is full; `memory_ecc_uncorrected` if the kernel log has a memory error;
+    `disk_quota` or `disk_full_node_local` if there is no room; `nfs_error` or `parallel_fs_error` if the file system
+    complained.
+
+    Sources: https://man7.org/linux/man-pages/man2/mmap.2.html, https://man7.org/linux/man-pages/man7/signal.7.html,
+    https://docs.kernel.org/mm/hwpoison.html
     """
     yield from crash(job, signals.SIGBUS, "sigbus_text")
     yield refute(job.memory.oom_killed)

@@ -18,9 +18,26 @@ def cancelled_by_user(job: Job) -> Said:
 
     Who acts: the owner if it was the owner; the administrator if root or somebody else did it.
 
+    Hardware or software: neither. Somebody or something asked for it.
+
+    First check: the uid behind `CANCELLED by`; 0 is root or slurmctld itself.
+
+        sacct -j JOBID -o JobID,State%30,ExitCode,User,End
+        getent passwd UID
+
+    As an administrator: slurmctld's log names the uid of every request, also where accounting does not.
+
+        grep -E "REQUEST_KILL_JOB JobId=JOBID" /var/log/slurm/slurmctld.log
+
     What to do: if nobody remembers, look for a workflow tool or a script that calls scancel.
 
     What this is not: preemption, a time limit, or a failure of the program.
+
+    Check next: `preempted` if another job took the nodes; `time_limit` if the elapsed time is the limit;
+    `dependency_never_satisfied` if it never started; `node_fail` if a node was lost in that minute.
+
+    Sources: https://slurm.schedmd.com/scancel.html, https://slurm.schedmd.com/sacct.html,
+    https://slurm.schedmd.com/job_state_codes.html
     """
     cancel = job.cancel
     somebody = any_of(

@@ -18,9 +18,26 @@ def chdir_failed(job: Job) -> Said:
 
     Who acts: the user; the administrator if the file system is missing on that node.
 
+    Hardware or software: software. A directory is not there on the node; where a whole mount is missing the
+    administrator acts.
+
+    First check: the directory of the job, seen from the node.
+
+        sacct -j JOBID -o JobID,WorkDir%80,NodeList
+        srun -w NODE -n1 ls -ld DIRECTORY
+
+    As an administrator: mounts of that node against those of another.
+
+        findmnt -t nfs,nfs4,lustre,gpfs,beegfs
+
     What to do: check that the directory exists on the compute nodes.
 
     What this is not: harmful as such: a job that needs no relative path completes all the same.
+
+    Check next: `command_not_found` if a program was missed for it; `node_misconfigured` if the file system is missing
+    on that node; `output_path_unwritable` if there is no output at all.
+
+    Sources: https://slurm.schedmd.com/sbatch.html, https://slurm.schedmd.com/srun.html
     """
     failed = all_of(
         "the working directory was missing and the job failed", job.launch.chdir_failed, job.program.failed_by_itself

@@ -15,9 +15,23 @@ def command_not_found(job: Job) -> Said:
 
     Who acts: the user.
 
+    Hardware or software: software. The program never ran. A program that is found on other nodes and not on this one is
+    a mount or an image of that node.
+
+    First check: look for it where the job runs, with the environment of the job.
+
+        srun -w NODE -n1 bash -lc 'command -v PROGRAM; echo "$PATH"; head -1 SCRIPT | cat -A'
+        ldd PROGRAM | grep "not found"
+
     What to do: check module and PATH in the batch script, and that the file exists on the compute node.
 
     What this is not: an error of the program, which never ran.
+
+    Check next: `exec_permission` if the code is 126 or 13; `exec_format` if it is there and of another architecture;
+    `chdir_failed` if a relative path was used; `container_runtime_setup` if it should be in an image.
+
+    Sources: https://www.gnu.org/software/bash/manual/html_node/Exit-Status.html,
+    https://man7.org/linux/man-pages/man2/execve.2.html, https://slurm.schedmd.com/srun.html
     """
     missing = job.launch.not_found
     yield require(missing)

@@ -31,9 +31,29 @@ def container_runtime_setup(job: Job) -> Said:
 
     Who acts: the administrator; the user where the image itself is missing or wrong.
 
+    Hardware or software: software. The container never started. If it starts on other nodes, the node's set-up differs.
+
+    First check: the same image with a program that does nothing.
+
+        srun -w NODE -n1 --container-image=IMAGE true
+        df -h ~/.cache /tmp
+        id
+        cat /proc/sys/user/max_user_namespaces
+
+    As an administrator: what the runtime needs of the kernel and of its directories.
+
+        sysctl -e user.max_user_namespaces kernel.apparmor_restrict_unprivileged_userns
+        ls -ld /run/enroot /var/lib/enroot
+
     What to do: read the first line of the runtime, not the last; try the same image with a plain `true`.
 
     What this is not: an error of the program in the container, which never started.
+
+    Check next: `disk_quota` or `disk_full_node_local` if the message says so; `exec_format` or `x86_code_on_aarch64` if
+    the image is of another platform; `prolog_failed` if a prolog prepares the directories.
+
+    Sources: https://github.com/NVIDIA/pyxis, https://github.com/NVIDIA/enroot/blob/master/doc/requirements.md,
+    https://apptainer.org/docs/user/latest/, https://slurm.schedmd.com/containers.html
     """
     yield from told(job, "the container runtime says that it could not set up the container", *LINES)
     lines = job.log.of(*LINES)

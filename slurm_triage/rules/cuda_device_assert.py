@@ -16,9 +16,22 @@ def cuda_device_assert(job: Job) -> Said:
 
     Who acts: the user.
 
+    Hardware or software: software. A check in the program's own GPU code failed; a faulty card does not print an
+    assertion.
+
+    First check: run it so that the traceback names the right call, or on the CPU, where the message is plain.
+
+        CUDA_LAUNCH_BLOCKING=1 python TRAIN.py
+        CUDA_VISIBLE_DEVICES= python TRAIN.py
+
     What to do: check labels, token ids and sizes of embeddings against the data; rerun with CUDA_LAUNCH_BLOCKING=1.
 
     What this is not: an error of NCCL or of the GPU.
+
+    Check next: `gpu_app_fault` if no assertion is named; `peer_rank_died` for the other ranks' messages.
+
+    Sources: https://docs.pytorch.org/docs/stable/cuda_environment_variables.html,
+    https://docs.pytorch.org/docs/stable/notes/cuda.html
     """
     kin = ("assertion_failed", "cuda_error_other", "nccl_system_error", "cpp_exception")
     yield from told(job, "an assertion failed in GPU code", "cuda_device_assert", kin=kin)

@@ -13,9 +13,20 @@ def deadline(job: Job) -> Said:
 
     Who acts: the user, who set the deadline.
 
+    Hardware or software: neither. A date that the job was given.
+
+    First check: the deadline, the limit, and how long the job waited.
+
+        sacct -j JOBID -o JobID,State,Submit,Eligible,Start,End,Timelimit,SubmitLine%80
+
     What to do: set a later deadline or a shorter time limit, or find out why the job waited so long.
 
     What this is not: the time limit of a running job.
+
+    Check next: `time_limit` if it ran into its limit; `dependency_never_satisfied` if it waited for another job;
+    `cancelled_by_user` if somebody ended it.
+
+    Sources: https://slurm.schedmd.com/sbatch.html, https://slurm.schedmd.com/job_state_codes.html
     """
     yield require(job.scheduling.deadline)
     yield confirm(job.scheduling.deadline)

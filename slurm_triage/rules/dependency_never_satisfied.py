@@ -14,9 +14,22 @@ def dependency_never_satisfied(job: Job) -> Said:
 
     Who acts: the user: the predecessor is the job to look at.
 
+    Hardware or software: neither. Another job did not end as this one needed.
+
+    First check: which job, and how it ended.
+
+        scontrol show job JOBID | grep -E "Dependency|Reason"
+        sacct -j OTHER_JOBID -o JobID,State,ExitCode
+
     What to do: diagnose the job that is named in the dependency.
 
     What this is not: a cancellation of a healthy job.
+
+    Check next: `cancelled_by_user` if somebody removed it; `deadline` if it waited too long; then the cause of the
+    other job.
+
+    Sources: https://slurm.schedmd.com/sbatch.html, https://slurm.schedmd.com/slurm.conf.html,
+    https://slurm.schedmd.com/job_reason_codes.html
     """
     fact = job.scheduling.dependency_never
     yield require(fact)

@@ -15,9 +15,27 @@ def disk_full_node_local(job: Job) -> Said:
 
     Who acts: the administrator, who sees what fills the node's disk; the user if the job's own files do.
 
+    Hardware or software: software: the disk is full, not broken. A broken one prints I/O errors in the kernel log and
+    often turns read-only.
+
+    First check: which file system, bytes and inodes, and what of it is yours.
+
+        srun -w NODE -n1 bash -c 'df -h /tmp .; df -i /tmp .; du -sh /tmp/* 2>/dev/null | sort -h | tail -5'
+
+    As an administrator: what fills it, also files that were removed and are still open.
+
+        df -h
+        du -xh --max-depth=2 /tmp /var | sort -h | tail
+        lsof +L1 | head
+
     What to do: df -h on the node; write large temporary files elsewhere; clean up what earlier jobs left.
 
     What this is not: a quota of a user or project; that one says `Disk quota exceeded`.
+
+    Check next: `disk_quota` if the message says quota or the file system is a shared one; `shm_exhausted` if it is
+    /dev/shm; `node_misconfigured` if it is read-only; `container_runtime_setup` if an image was unpacked there.
+
+    Sources: https://man7.org/linux/man-pages/man2/write.2.html, https://man7.org/linux/man-pages/man1/df.1.html
     """
     yield from told_by(job, "the program says that a file system is full", job.storage.no_room, ("io_error",))
     if job.storage.named_local:

@@ -17,9 +17,29 @@ def disk_quota(job: Job) -> Said:
 
     Who acts: the user.
 
+    Hardware or software: software: an allotment is used up.
+
+    First check: quota of every file system that the job writes to, bytes and inodes; caches in the home directory
+    first.
+
+        quota -s
+        lfs quota -h -u $USER DIRECTORY 2>/dev/null
+        df -h ~ .
+        du -xsh ~/.cache ~/.local ~/.conda ~/.apptainer ~/.singularity ~/.triton 2>/dev/null
+
+    As an administrator: the same as the file system sees it.
+
+        repquota -as | grep USER
+        lfs quota -u USER DIRECTORY
+
     What to do: look at the quota of every file system that the job writes to, bytes and inodes; move caches.
 
     What this is not: a broken file system.
+
+    Check next: `disk_full_node_local` if the file system is the node's own; `container_runtime_setup` if only the
+    unpacking of an image failed; `bus_error_io` if a mapped file could not grow.
+
+    Sources: https://man7.org/linux/man-pages/man2/write.2.html, https://man7.org/linux/man-pages/man1/quota.1.html
     """
     quota = job.telling.said("the program says that a quota is used up", "disk_quota")
     trouble = any_of("there was no room on a personal or project file system", quota, job.storage.full_shared)

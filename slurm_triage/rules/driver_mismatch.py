@@ -24,9 +24,27 @@ def driver_mismatch(job: Job) -> Said:
 
     Who acts: the administrator; the user can take a build for the driver that is there.
 
+    Hardware or software: software. Versions, or a module that is not loaded. A card that is gone prints Xid 79 instead.
+
+    First check: both versions, inside the container too.
+
+        srun -w NODE -n1 bash -c 'cat /proc/driver/nvidia/version; nvidia-smi | head -4; ldconfig -p | grep libcuda'
+        python -c 'import torch; print(torch.version.cuda, torch.cuda.get_arch_list())'
+
+    As an administrator: reload the module when no job runs, or reboot.
+
+        modinfo -F version nvidia
+        lsmod | grep nvidia
+        journalctl -k | grep -i "API mismatch"
+
     What to do: compare the version of the loaded module with that of the library.
 
     What this is not: a broken GPU.
+
+    Check next: `gpu_fallen_off_bus` if the card is gone; `fabric_manager` if error 802 is named;
+    `container_runtime_setup` if only the container lacks the driver.
+
+    Sources: https://docs.nvidia.com/deploy/cuda-compatibility/, https://docs.nvidia.com/deploy/nvidia-smi/index.html
     """
     says = "the driver and its library do not fit, or the driver is not loaded"
     lines = job.log.of(*LINES)

@@ -15,9 +15,22 @@ def exec_format(job: Job) -> Said:
 
     Who acts: the user.
 
+    Hardware or software: software. The file was made for another processor, or is cut short. The processor works.
+
+    First check: what the file is and what the node is.
+
+        file PROGRAM
+        srun -w NODE -n1 uname -m
+
     What to do: `file PROGRAM` shows its architecture, `uname -m` the node's; build or fetch the right one.
 
     What this is not: a crash of the program, which never ran.
+
+    Check next: `x86_code_on_aarch64` if the file is x86-64 and the node aarch64; `illegal_instruction` if the program
+    started and died of SIGILL; `exec_permission` if the mode is wrong; `disk_full_node_local` if the file is cut short.
+
+    Sources: https://man7.org/linux/man-pages/man2/execve.2.html, https://docs.kernel.org/admin-guide/binfmt-misc.html,
+    https://www.gnu.org/software/bash/manual/html_node/Exit-Status.html
     """
     wrong = job.launch.wrong_format
     yield require(wrong)

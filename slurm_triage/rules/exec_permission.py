@@ -15,9 +15,22 @@ def exec_permission(job: Job) -> Said:
 
     Who acts: the user.
 
+    Hardware or software: software. Permissions or mount options.
+
+    First check: the mode of the file and of every directory above it, and the mount's options.
+
+        namei -l PROGRAM
+        findmnt -T PROGRAM -o TARGET,FSTYPE,OPTIONS
+
     What to do: chmod u+x, or call the interpreter explicitly.
 
     What this is not: signal 13.
+
+    Check next: `command_not_found` if the file is not there; `exec_format` if the message says so;
+    `container_runtime_setup` if it is an image's program.
+
+    Sources: https://www.gnu.org/software/bash/manual/html_node/Exit-Status.html,
+    https://man7.org/linux/man-pages/man2/execve.2.html, https://man7.org/linux/man-pages/man8/mount.8.html
     """
     closed = job.launch.not_executable
     yield require(closed)

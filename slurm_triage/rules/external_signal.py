@@ -15,9 +15,27 @@ def external_signal(job: Job) -> Said:
 
     Who acts: unknown until the sender is found.
 
+    Hardware or software: neither. A process sent it. Hardware sends SIGBUS, SIGSEGV or SIGILL, never SIGKILL or SIGTERM
+    by itself.
+
+    First check: look in the script for what may send it, and whether Slurm counted a kill for memory.
+
+        grep -nE "kill|timeout|trap" JOBSCRIPT
+        sacct -j JOBID -o JobID,State,ExitCode,ReqMem,MaxRSS,Elapsed,Timelimit
+
+    As an administrator: daemons that kill, and who was logged in.
+
+        journalctl --since "1 hour ago" | grep -iE "earlyoom|systemd-oomd|oom-kill|session opened"
+
     What to do: look in the job's script for kill, pkill and timeout; ask for the node's journal around that time.
 
     What this is not: proof of a memory kill. 137 alone says SIGKILL, no more.
+
+    Check next: `memcg_oom` or `global_oom` if the kernel log has an OOM line; `cancelled_by_user` if slurmctld's log
+    has a request; `time_limit` if the elapsed time is the limit; `liveness_probe_kill` under Kubernetes.
+
+    Sources: https://man7.org/linux/man-pages/man7/signal.7.html, https://man7.org/linux/man-pages/man2/kill.2.html,
+    https://slurm.schedmd.com/job_exit_code.html
     """
     program, scheduling, cancel = job.program, job.scheduling, job.cancel
     yield require(program.ended_by_kill_signal)

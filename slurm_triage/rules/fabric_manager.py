@@ -17,9 +17,29 @@ def fabric_manager(job: Job) -> Said:
 
     Who acts: the administrator.
 
+    Hardware or software: software. A service or its version. If the fabric manager itself reports a failed switch, the
+    fault is the switch: then see nvlink_error.
+
+    First check: what the card says of its fabric; the user can only wait or go elsewhere.
+
+        srun -w NODE -n1 bash -c 'nvidia-smi -q | grep -A4 -i fabric'
+
+    As an administrator: the service and its version against the driver's.
+
+        systemctl status nvidia-fabricmanager
+        nv-fabricmanager --version
+        cat /proc/driver/nvidia/version
+        journalctl -u nvidia-fabricmanager --since today
+
     What to do: check that the fabric manager runs and has the driver's version; restart it only on an idle node.
 
     What this is not: an error of the program; NCCL_NVLS_ENABLE=0 may get it through until the fabric is repaired.
+
+    Check next: `nvlink_error` if a link or switch failed; `driver_mismatch` if the driver was updated without a reboot;
+    `nccl_config` if only NVLS or a setting is named.
+
+    Sources: https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/,
+    https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
     """
     yield from driver(job, "the GPUs' fabric was not up", job.gpu.fabric_lines, texts=TEXTS)
     yield owner(Owner.ADMIN)

@@ -15,9 +15,28 @@ def file_descriptor_limit(job: Job) -> Said:
 
     Who acts: the user (ulimit -n, sharing strategy, fewer workers); the administrator where it is the node's limit.
 
+    Hardware or software: software: a limit.
+
+    First check: the limit inside the job, and how many a process has open.
+
+        srun --jobid=JOBID --overlap bash -c 'ulimit -Sn; ulimit -Hn; cat /proc/sys/fs/file-nr'
+        ls /proc/PID/fd | wc -l
+
+    As an administrator: what slurmd hands on to jobs.
+
+        systemctl show slurmd -p LimitNOFILE
+        scontrol show config | grep PropagateResourceLimits
+        sysctl fs.file-max
+
     What to do: ulimit -n inside the job; PyTorch: set_sharing_strategy('file_system').
 
     What this is not: a full disk.
+
+    Check next: `process_limit` if processes or threads were refused; `rendezvous_failed` if it struck while the ranks
+    connected; `shm_exhausted` if the message is about shared memory.
+
+    Sources: https://man7.org/linux/man-pages/man2/getrlimit.2.html,
+    https://docs.pytorch.org/docs/stable/multiprocessing.html, https://docs.kernel.org/admin-guide/sysctl/fs.html
     """
     lines = job.log.of("too_many_open_files")
     yield from told(job, "the program says that too many files are open", "too_many_open_files")

@@ -18,10 +18,30 @@ def global_oom(job: Job) -> Said:
     Who acts: the user if this job's processes held most of the memory; the administrator if others did, or if jobs may
     use more than they were given (no ConstrainRAMSpace, memory not a consumable resource).
 
+    Hardware or software: software. The node's memory was given out twice, or used by something outside of jobs. Only if
+    the node shows less memory than it was bought with has it lost a module.
+
+    First check: see how far below its own limit the job was.
+
+        sacct -j JOBID -o JobID,State,ReqMem,MaxRSS,NodeList
+
+    As an administrator: the table of tasks in the kernel's message says who held what (rss, in pages); then look
+    whether memory is a consumable resource and whether cgroups limit it.
+
+        journalctl -k --since "1 hour ago" | grep -B60 "global_oom" | grep -E "rss|oom-kill"
+        scontrol show config | grep -E "SelectTypeParameters|TaskPlugin"
+        grep ConstrainRAMSpace /etc/slurm/cgroup.conf
+
     What to do: user: ask for the memory that is really used. Administrator: look at the kernel's task list for the
     process that held most, and make memory a constrained, consumable resource.
 
     What this is not: a reason to raise --mem for a victim that was far below its own limit.
+
+    Check next: `memcg_oom` if the kernel's line says CONSTRAINT_MEMCG; `oom_numa_cpuset` if it says CONSTRAINT_CPUSET
+    or CONSTRAINT_MEMORY_POLICY; `node_fail` if the node was lost in the same minute.
+
+    Sources: https://docs.kernel.org/admin-guide/sysctl/vm.html, https://slurm.schedmd.com/cgroup.conf.html,
+    https://slurm.schedmd.com/slurm.conf.html
     """
     memory = job.memory
     yield require(memory.oom_killed)

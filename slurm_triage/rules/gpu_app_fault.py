@@ -18,9 +18,30 @@ def gpu_app_fault(job: Job) -> Said:
 
     Who acts: the user, or who maintains the GPU library.
 
+    Hardware or software: software, in nearly all cases: the program or a library. It is hardware if the same card does
+    it to different programs, or if the program runs clean on other cards with the same data; then test the card.
+
+    First check: repeat it on another node, then find the kernel.
+
+        sbatch --exclude=NODE JOBSCRIPT
+        CUDA_LAUNCH_BLOCKING=1 compute-sanitizer --tool memcheck PROGRAM
+
+    As an administrator: whether other users' jobs had it on the same card.
+
+        journalctl -k --since "14 days ago" | grep -E "NVRM: Xid .*: (13|31|43)," | grep -oE "PCI:[0-9a-fA-F:]+" | sort
+            | uniq -c
+        dcgmi diag -r 3
+
     What to do: run with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer to find the kernel; try another library version.
 
     What this is not: broken hardware, unless the same GPU does it to different programs.
+
+    Check next: `cuda_device_assert` if an assertion is named; `pcie_error` if AER lines came before 31;
+    `gpu_ecc_contained` if 94 or 63 stands beside it; `gpu_oom` if memory was refused.
+
+    Sources: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html,
+    https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer,
+    https://docs.pytorch.org/docs/stable/cuda_environment_variables.html
     """
     lines = (*job.gpu.xids(*PROGRAM, CHANNEL_RESET), *job.kernel.of("nvidia_mmu_fault"))
     seen = bool(lines or job.log.of(*TEXTS))

@@ -15,9 +15,27 @@ def gpu_ecc_contained(job: Job) -> Said:
 
     Who acts: the administrator, who resets the GPU when the node is free.
 
+    Hardware or software: hardware. A cell of the card's memory is bad; the driver kept the damage to one process.
+
+    First check: submit again; the card can be used until it is reset.
+
+        srun -w NODE -n1 nvidia-smi -q -d ECC,ROW_REMAPPER
+
+    As an administrator: see that a remap is pending and not failed, drain, reset when the node is free.
+
+        nvidia-smi --format=csv --query-remapped-rows=gpu_uuid,remapped_rows.pending,remapped_rows.failure
+        scontrol update nodename=NODE state=drain reason="GPU row remap pending"
+        nvidia-smi --gpu-reset -i PCI_ADDRESS
+
     What to do: submit the job again; drain and reset the GPU soon.
 
     What this is not: an error of the program.
+
+    Check next: `gpu_ecc_uncorrectable` if 48 or 95 stands beside it; `gpu_row_remap_pending` if nothing died of it;
+    `gpu_app_fault` if only 13, 31 or 43 was printed.
+
+    Sources: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html,
+    https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html
     """
     lines = job.gpu.xids(*CONTAINED)
     worse = job.gpu.apart_from("the GPU reported a worse error too", *MEMORY_UNCORRECTABLE, *OFF_BUS) if lines else None

@@ -19,9 +19,31 @@ def gpu_ecc_uncorrectable(job: Job) -> Said:
 
     Who acts: hardware: reset the GPU, then field diagnostics if it comes back.
 
+    Hardware or software: hardware. The card itself reports that data was lost. A program cannot cause it.
+
+    First check: move away from the card.
+
+        srun -w NODE -n1 nvidia-smi -q -d ECC,ROW_REMAPPER
+        sbatch --exclude=NODE JOBSCRIPT
+
+    As an administrator: counters and remapped rows, then reset when the card is idle; a failed remap or errors that
+    come back mean another card.
+
+        nvidia-smi --format=csv --query-remapped-rows=gpu_uuid,remapped_rows.pending,remapped_rows.failure
+        scontrol update nodename=NODE state=drain reason="GPU ECC"
+        nvidia-smi --gpu-reset -i PCI_ADDRESS
+        dcgmi diag -r 3
+
     What to do: drain the node, reset the GPU, look at remapped rows; submit again elsewhere.
 
     What this is not: an error of the program; 63 alone would be no cause of a death.
+
+    Check next: `gpu_ecc_contained` if it was 94 only; `gpu_row_remap_pending` if only 63 or 64 was printed;
+    `gpu_fallen_off_bus` if 79 stands beside it; `memory_ecc_uncorrected` if it is the host's memory.
+
+    Sources: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html,
+    https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html,
+    https://docs.nvidia.com/deploy/nvidia-smi/index.html
     """
     lines = job.gpu.xids(*MEMORY_UNCORRECTABLE)
     says = "a GPU reported an uncorrectable memory error"

@@ -17,9 +17,31 @@ def gpu_fallen_off_bus(job: Job) -> Said:
 
     Who acts: hardware: the node needs a reboot or power cycle, then a check of the card, its power and its slot.
 
+    Hardware or software: hardware. The card did not answer on PCIe. Only a driver being reloaded or a node on its way
+    down can look like it: then other cards go at the same time, and shutdown lines stand beside it.
+
+    First check: which card is missing, and where else the job can run. An ordinary user cannot repair it.
+
+        srun -w NODE -n1 nvidia-smi -L
+        sbatch --exclude=NODE JOBSCRIPT
+
+    As an administrator: what came before it on the bus, then drain, power-cycle, and test before it comes back.
+
+        journalctl -k | grep -E "NVRM: Xid|AER|pcieport|fallen off"
+        lspci -vv -s PCI_ADDRESS | grep -E "LnkSta|UESta|CESta"
+        scontrol update nodename=NODE state=drain reason="GPU PCI_ADDRESS Xid 79"
+        dcgmi diag -r 3
+
     What to do: drain the node; look at temperature, power and AER lines before the Xid; submit again elsewhere.
 
     What this is not: an error of the program, whatever CUDA said in it.
+
+    Check next: `pcie_error` if AER lines came first; `gpu_firmware_gsp` if only 119 or 120 was printed; `nvlink_error`
+    if several cards report at once; `node_fail` if the node went away.
+
+    Sources: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html,
+    https://docs.nvidia.com/deploy/nvidia-smi/index.html,
+    https://docs.nvidia.com/datacenter/dcgm/latest/reference/command-line-reference/dcgmi/dcgmi-diag.html
     """
     lines = job.gpu.xids(*OFF_BUS)
     says = "the driver lost a GPU from the bus"

@@ -16,9 +16,29 @@ def gpu_firmware_gsp(job: Job) -> Said:
 
     Who acts: the administrator: reset the GPU or reboot; a newer driver if it comes back.
 
+    Hardware or software: either. Mostly a bug of driver or firmware; the same card again and again with a current
+    driver, or 79 and AER lines beside it, is the card or its bus.
+
+    First check: run elsewhere, and note the driver's version for the ticket.
+
+        srun -w NODE -n1 nvidia-smi --query-gpu=driver_version,pci.bus_id,name --format=csv
+        sbatch --exclude=NODE JOBSCRIPT
+
+    As an administrator: what was printed first on that card, then reset; a report for the vendor if it comes back.
+
+        journalctl -k | grep -E "NVRM|Xid" | head -50
+        nvidia-smi --gpu-reset -i PCI_ADDRESS
+        nvidia-bug-report.sh
+
     What to do: note the driver's version; the process named in the line only asked, it is not the culprit.
 
     What this is not: an error of the process that the line names; nor a broken card by itself.
+
+    Check next: `gpu_fallen_off_bus` if 79 came first; `pcie_error` if AER lines did; `driver_mismatch` if the versions
+    differ; `unkillable_step` if processes hang in the driver.
+
+    Sources: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html,
+    https://github.com/NVIDIA/open-gpu-kernel-modules, https://docs.nvidia.com/deploy/nvidia-smi/index.html
     """
     lines = job.gpu.xids(*FIRMWARE)
     says = "the GPU was lost or lost data before"

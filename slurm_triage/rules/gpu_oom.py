@@ -22,10 +22,25 @@ def gpu_oom(job: Job) -> Said:
 
     Who acts: the user.
 
+    Hardware or software: software. The card works: it said no. Bad memory of a GPU gives Xid 48, 63, 64, 94 or 95 and a
+    CUDA ECC error instead.
+
+    First check: read the message: asked for, free, in use by this process, in use by others. Then see who else is on
+    the card.
+
+        srun --jobid=JOBID --overlap nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv
+        python -c 'import torch; print(torch.cuda.mem_get_info())'
+
     What to do: compare size asked for, free and total in the message; smaller batch, sharding or offload; look for
     other processes on the GPU. What is larger than the whole card never fits.
 
     What this is not: host memory; --mem changes nothing.
+
+    Check next: `gpu_app_fault` if it was an illegal access; `memcg_oom` if a host process was killed;
+    `gpu_ecc_uncorrectable` if an Xid of the memory stands beside it.
+
+    Sources: https://docs.pytorch.org/docs/stable/notes/cuda.html,
+    https://docs.pytorch.org/docs/stable/torch_cuda_memory.html, https://docs.nvidia.com/deploy/nvidia-smi/index.html
     """
     yield from told(job, "the program says that the GPU's memory is used up", "gpu_oom", kin=KIN)
     lines = (s for s in job.log.of("gpu_oom") if any(words in s.cite.text for words in OF_ALLOCATOR))

@@ -19,9 +19,27 @@ def gpu_row_remap_pending(job: Job) -> Said:
 
     Who acts: the administrator, who resets the GPU when the node is free.
 
+    Hardware or software: hardware. A row of the card's memory was found bad and is to be replaced by a spare. That is
+    the card repairing itself, unless it says that the remap failed.
+
+    First check: whether a remap is pending or failed.
+
+        srun -w NODE -n1 nvidia-smi -q -d ROW_REMAPPER
+
+    As an administrator: reset when idle; a failed remap means another card.
+
+        nvidia-smi --format=csv --query-remapped-rows=gpu_uuid,remapped_rows.pending,remapped_rows.failure
+        nvidia-smi --gpu-reset -i PCI_ADDRESS
+
     What to do: look for the error beside it; Xid 64 or a failed remap means that the card is worn.
 
     What this is not: proof that this job died of it.
+
+    Check next: `gpu_ecc_uncorrectable` if 48 or 95 stands beside it; `gpu_ecc_contained` if 94 does; `app_error` for
+    why the job really died.
+
+    Sources: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html,
+    https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html
     """
     lines = job.gpu.xids(*ROW_REMAP)
     seen = job.gpu.seen("the driver recorded a bad row of GPU memory", lines)

@@ -18,9 +18,29 @@ def hang_until_time_limit(job: Job) -> Said:
 
     Who acts: the user.
 
+    Hardware or software: either. Mostly ranks that wait for each other or for a file system. A GPU or link that stopped
+    leaves lines in the kernel log at the time of the last output.
+
+    First check: the age of the last line of output at the end of the job; next time get stacks before the limit.
+
+        ls -l --time-style=full-iso OUTPUT_FILE
+        sacct -j JOBID -o JobID,End,Elapsed,TotalCPU,Timelimit
+        srun --jobid=JOBID --overlap bash -c 'for p in $(pgrep -u $USER python); do py-spy dump --pid $p; done'
+
+    As an administrator: what happened on the nodes when the output stopped.
+
+        journalctl -k --since "6 hours ago" | grep -E "NVRM|mlx5|nfs: server|LustreError|blocked for more than"
+
     What to do: get stacks of all ranks while it hangs (py-spy dump, gdb -p); find who waits for whom.
 
     What this is not: a job that needs more time; a higher --time only lengthens the wait.
+
+    Check next: `nccl_timeout_desync` if a collective is named; `nfs_error`, `parallel_fs_error` or `gpu_firmware_gsp`
+    if the kernel log says so; `time_limit` if it worked till the end; `incomplete_launch` if it waited for ranks that
+    never came.
+
+    Sources: https://slurm.schedmd.com/sbatch.html, https://github.com/benfred/py-spy,
+    https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html
     """
     yield require(job.scheduling.time_limit)
     limit = job.scheduling.time_limit

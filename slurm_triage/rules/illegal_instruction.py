@@ -16,9 +16,27 @@ def illegal_instruction(job: Job) -> Said:
 
     Who acts: the user, who needs a build for the oldest node type in use.
 
+    Hardware or software: software, in nearly all cases: a build for another processor, or a trap that a library sets on
+    purpose. A faulty processor also fails in other programs on that node.
+
+    First check: what the processor can do against what the program was built for.
+
+        srun -w NODE -n1 bash -c 'lscpu | grep -E "Architecture|Model name|Flags"'
+        gdb -batch -ex run -ex 'x/i $pc' --args PROGRAM
+
+    As an administrator: the kernel's line names the program and the address (`trap invalid opcode`, x86 only).
+
+        journalctl -k | grep -E "trap invalid opcode|undefined instruction"
+
     What to do: compare the node's CPU with the build; restrict with --constraint; clear compiled caches.
 
     What this is not: an exec format error: there the program never starts.
+
+    Check next: `x86_code_on_aarch64` if the node is Arm; `exec_format` if it never started; `app_segfault` if the
+    signal was 11; `node_hardware_suspect` if different programs die so on one node.
+
+    Sources: https://man7.org/linux/man-pages/man7/signal.7.html,
+    https://numpy.org/doc/stable/reference/simd/build-options.html
     """
     trapped = job.log.has("a library stopped itself with a trap instruction", "tcl_fork_bug", "glibc_abort")
     yield from crash(job, signals.SIGILL, "sigill_text", unless=trapped)

@@ -16,9 +16,27 @@ def incomplete_launch(job: Job) -> Said:
 
     Who acts: unknown until the missing ranks are found.
 
+    Hardware or software: either. Processes that were never started are a matter of settings; a node on which none came
+    may be broken.
+
+    First check: which ranks never wrote a line, and on which node they should be.
+
+        sacct -j JOBID -o JobID,NTasks,NNodes,State,ExitCode,NodeList
+        grep -hoE "rank[ =:]*[0-9]+" OUTPUT_FILE | sort -V | uniq -c | head -40
+
+    As an administrator: what slurmd says on the nodes without a rank.
+
+        grep -E "JOBID|error" /var/log/slurm/slurmd.log | tail -30
+
     What to do: list the ranks that never wrote a line; see on which nodes they should have been.
 
     What this is not: the fault of the rank that reports it.
+
+    Check next: `rendezvous_failed` if all were started; `launch_failed` if srun said so; `node_misconfigured` or
+    `node_fail` if one node has none; `peer_rank_died` if a rank ended early.
+
+    Sources: https://slurm.schedmd.com/srun.html, https://docs.pytorch.org/docs/stable/elastic/run.html,
+    https://slurm.schedmd.com/mpi_guide.html
     """
     missing = job.distributed.missing_ranks
     yield require(missing)

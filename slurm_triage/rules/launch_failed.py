@@ -26,9 +26,28 @@ def launch_failed(job: Job) -> Said:
 
     Who acts: the administrator for a held job; the user where srun waits for resources that its own job step holds.
 
+    Hardware or software: software. Daemons and settings; a node that fails each launch needs a look at its disk and
+    memory.
+
+    First check: what srun said, and why the job waits if it was requeued and held.
+
+        scontrol show job JOBID | grep -E "JobState|Reason|Restarts|BatchHost"
+        squeue --steps -j JOBID
+
+    As an administrator: slurmd's log of the batch host; release the job after the repair.
+
+        grep -E "JOBID|launch" /var/log/slurm/slurmd.log | tail -30
+        scontrol release JOBID
+
     What to do: slurmd's log on the batch host says why; a nested srun needs --overlap or resources of its own.
 
     What this is not: a failure of the program, which never ran.
+
+    Check next: `prolog_failed` if a prolog is named; `node_misconfigured` if a plugin, mount or user look-up is named;
+    `output_path_unwritable` if the exit is `0:53`; `incomplete_launch` if only some ranks came.
+
+    Sources: https://slurm.schedmd.com/job_launch.html, https://slurm.schedmd.com/troubleshoot.html,
+    https://slurm.schedmd.com/srun.html
     """
     busy = job.log.has("srun waits because the job's own steps hold the resources", "srun_step_busy")
     said = job.log.has("srun could not launch the step", "srun_launch_failed")

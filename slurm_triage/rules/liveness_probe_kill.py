@@ -16,9 +16,26 @@ def liveness_probe_kill(job: Job) -> Said:
 
     Who acts: the user, who sets the probe.
 
+    Hardware or software: software. A probe that was not answered in time. A container that does not answer because its
+    node is in trouble shows as node conditions beside it.
+
+    First check: what the events say: `Liveness probe failed`, then `Killing`.
+
+        kubectl describe pod POD | sed -n '/Last State/,/Ready/p;/Events/,$p'
+
+    As an administrator: the probe's settings against the time the program needs.
+
+        kubectl get pod POD -o yaml | grep -A8 -E "livenessProbe|startupProbe"
+
     What to do: a startup probe with enough time, or a liveness probe that asks for life and not for readiness.
 
     What this is not: a lack of memory, though the exit code 137 is the same.
+
+    Check next: `memcg_oom` if the reason is OOMKilled; `pod_evicted` if the pod was evicted; `external_signal` if no
+    event tells.
+
+    Sources: https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/,
+    https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
     """
     killed = job.pods.said("the kubelet killed the container for its probe", "pod_killing_liveness")
     failed = job.pods.said("the container's liveness or startup probe failed", "pod_liveness_failed")

@@ -22,9 +22,24 @@ def malloc_failure(job: Job) -> Said:
 
     Who acts: the user.
 
+    Hardware or software: software. The kernel said no to a request; it hurt nothing. No fault of memory makes an
+    allocation fail in this way.
+
+    First check: look at the limits inside the job and at the size in the message. A size of many terabytes is a bug in
+    the size, not a need.
+
+        srun --jobid=JOBID --overlap bash -c 'ulimit -v -d -s; cat /proc/sys/vm/overcommit_memory; grep Commit
+            /proc/meminfo'
+
     What to do: look at how much was asked for in that line, at ulimit -v in the job, and at the array's shape.
 
     What this is not: a kill at the job's memory limit; raising --mem alone may change nothing.
+
+    Check next: `memcg_oom` if the kernel killed somebody; `page_size_mismatch` if jemalloc speaks of a page size;
+    `process_limit` if fork or a thread was refused; `gpu_oom` if the message is CUDA's.
+
+    Sources: https://man7.org/linux/man-pages/man3/malloc.3.html,
+    https://man7.org/linux/man-pages/man2/getrlimit.2.html, https://docs.kernel.org/admin-guide/sysctl/vm.html
     """
     seen = job.telling.last_word("a program's last word is that an allocation was refused", *SIGNS)
     yield require(seen)

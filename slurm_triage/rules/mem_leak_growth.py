@@ -17,9 +17,22 @@ def mem_leak_growth(job: Job) -> Said:
 
     Who acts: the user.
 
+    Hardware or software: software. Something keeps what it should give back.
+
+    First check: the use over time: steady growth, or one step to a plateau.
+
+        while sleep 60; do date; sstat -a -j JOBID -o JobID,MaxRSS,AveRSS -n; done
+        srun --jobid=JOBID --overlap ps -u $USER -o pid,rss,comm --sort=-rss
+
     What to do: sample the use over time (sstat, or the cgroup's memory.current); look for what is kept between steps.
 
     What this is not: a job that just needs more memory; more of it would only delay the kill.
+
+    Check next: `memcg_oom` if the use came up at once; `global_oom` if the node was full; `shm_exhausted` if files in
+    /dev/shm grew.
+
+    Sources: https://slurm.schedmd.com/sstat.html, https://docs.kernel.org/admin-guide/cgroup-v2.html,
+    https://docs.python.org/3/library/tracemalloc.html
     """
     yield require(all_of("a kill after a slow climb", job.memory.oom_killed, _crept_up(job)))
     how = "sstat -j JOBID -o MaxRSS, repeated while such a job runs"

@@ -15,11 +15,31 @@ def memcg_oom(job: Job) -> Said:
 
     Who acts: the user, who asked for less memory than the job needs.
 
+    Hardware or software: software. A limit was reached that somebody set; no memory is broken. A memory error of the
+    hardware leaves EDAC, machine check or `Memory failure` lines instead, and never a line with `oom_memcg=`.
+
+    First check: compare what was asked for with the highest use of each step. The use is sampled, so that a peak well
+    below the limit does not speak against it.
+
+        sacct -j JOBID -o JobID,State,ExitCode,ReqMem,MaxRSS,MaxRSSNode,MaxRSSTask
+
+    As an administrator: the kernel's line names the cgroup whose limit it was (`oom_memcg=`) and the process that was
+    killed.
+
+        journalctl -k --since "1 hour ago" | grep -E "oom-kill:|Memory cgroup out of memory"
+
     What to do: compare the limit with the peak, find out whether the use grows without bound, then ask for more with
     --mem or use less per rank.
 
     What this is not: a node out of memory (the kernel then says CONSTRAINT_NONE and global_oom), and not a kill by a
     person. OUT_OF_MEMORY or an oom_kill count alone does not say whose limit was hit.
+
+    Check next: `mem_leak_growth` if the use crept up over hours; `memcg_oom_child_only` if the script went on after it;
+    `global_oom` if the peak was far below the limit; `shm_exhausted` if the program died by a bus error, for files in
+    /dev/shm count as well.
+
+    Sources: https://docs.kernel.org/admin-guide/cgroup-v2.html, https://slurm.schedmd.com/cgroup.conf.html,
+    https://slurm.schedmd.com/sacct.html
     """
     yield require(job.memory.oom_killed)
     yield confirm(job.memory.own_limit_hit)

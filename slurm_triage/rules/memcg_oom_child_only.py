@@ -16,10 +16,27 @@ def memcg_oom_child_only(job: Job) -> Said:
 
     Who acts: the user. Results may be incomplete although the job looks finished.
 
+    Hardware or software: software. As for every kill at a memory limit: a limit was reached, nothing is broken.
+
+    First check: see which step has `0:125` although the job looks well, and whether the part of the output that it
+    should have written is there.
+
+        sacct -j JOBID -o JobID,JobName,State,ExitCode,DerivedExitCode,ReqMem,MaxRSS
+
+    As an administrator: the kernel's line names the process that was killed.
+
+        journalctl -k --since "1 hour ago" | grep "oom-kill:"
+
     What to do: check the output for the killed part, make the script stop on errors (set -e, check srun's exit code),
     and give the job the memory it needs.
 
     What this is not: a job that was killed as a whole.
+
+    Check next: `memcg_oom` if the main process was killed too; `accounting_state_wrong` if the step failed without a
+    kill; `mem_leak_growth` if the helper grew with every input.
+
+    Sources: https://slurm.schedmd.com/job_exit_code.html, https://slurm.schedmd.com/sacct.html,
+    https://docs.kernel.org/admin-guide/cgroup-v2.html
     """
     survived = all_of(
         "a process was killed and the main one went on", job.memory.oom_killed, job.memory.program_went_on

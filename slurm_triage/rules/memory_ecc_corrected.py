@@ -19,9 +19,26 @@ def memory_ecc_corrected(job: Job) -> Said:
 
     Who acts: the administrator, who watches the count and replaces the module in time.
 
+    Hardware or software: hardware, yet without harm: the error was repaired. It explains no death.
+
+    First check: what really ended the job; this did not.
+
+        sacct -j JOBID -o JobID,State,ExitCode,NodeList
+
+    As an administrator: errors of each module, and whether they grow.
+
+        grep . /sys/devices/system/edac/mc/mc*/dimm*/dimm_ce_count
+        ras-mc-ctl --errors | tail
+        ipmitool sel elist | grep -i ecc
+
     What to do: count them for each module.
 
     What this is not: the cause of a job's death.
+
+    Check next: `memory_ecc_uncorrected` if one was not corrected; `app_error` or whatever the output ends on for the
+    job's own failure.
+
+    Sources: https://docs.kernel.org/admin-guide/RAS/main.html, https://github.com/mchehab/rasdaemon
     """
     seen = job.kernel.seen("the kernel reports corrected memory errors", job.host.corrected)
     yield require(seen)

@@ -21,9 +21,28 @@ def memory_ecc_uncorrected(job: Job) -> Said:
 
     Who acts: hardware: the module is replaced.
 
+    Hardware or software: hardware. Memory of the host lost data. The kernel's line is the proof; without it a bus error
+    is mostly about files or /dev/shm.
+
+    First check: submit again without the node.
+
+        sbatch --exclude=NODE JOBSCRIPT
+
+    As an administrator: which module, then drain and replace.
+
+        journalctl -k | grep -iE "Memory failure|Hardware Error|EDAC|mce"
+        grep . /sys/devices/system/edac/mc/mc*/dimm*/dimm_ue_count
+        scontrol update nodename=NODE state=drain reason="uncorrected memory error"
+        ipmitool sel elist | tail
+
     What to do: drain the node; the line names the module or the address.
 
     What this is not: an error of the program, and not a full /dev/shm, which gives the same signal and no such line.
+
+    Check next: `memory_ecc_corrected` if all were corrected; `shm_exhausted` or `bus_error_io` if the kernel log has no
+    such line; `gpu_ecc_uncorrectable` if it is the GPU's memory.
+
+    Sources: https://docs.kernel.org/admin-guide/RAS/main.html, https://docs.kernel.org/mm/hwpoison.html
     """
     lines = job.host.uncorrected
     seen = job.kernel.seen("the kernel reports an uncorrected memory error", lines, HOW)

@@ -20,9 +20,22 @@ def mpi_abort(job: Job) -> Said:
 
     Who acts: the user.
 
+    Hardware or software: software. A rank decided to end the job, and says why just before.
+
+    First check: the lines of the rank that called it, above the MPI message.
+
+        grep -nE -B20 "MPI_ABORT was invoked|MPI_Abort|application called MPI_Abort" OUTPUT_FILE | head -60
+
     What to do: read what that rank printed just before.
 
     What this is not: a kill by Slurm, though srun prints CANCELLED for the step.
+
+    Check next: `app_error` for the error before it; `app_segfault` if a signal is named instead; `network_link` if the
+    MPI error is about the transport; `scale_dependent` if a queue was too small; `rendezvous_failed` if MPI_Init
+    failed.
+
+    Sources: https://docs.open-mpi.org/en/v5.0.7/man-openmpi/man3/MPI_Abort.3.html,
+    https://slurm.schedmd.com/mpi_guide.html
     """
     said = job.telling.said("a rank ended the job through MPI_Abort", *LINES)
     yield require(said)

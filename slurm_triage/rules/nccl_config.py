@@ -18,9 +18,30 @@ def nccl_config(job: Job) -> Said:
 
     Who acts: the user.
 
+    Hardware or software: software. Settings that fit another machine. A link that is down is seen by the system, too
+    (see network_link).
+
+    First check: what NCCL chose, with nothing set by hand.
+
+        env | grep -E "^(NCCL|UCX|GLOO|MASTER)_"
+        srun --jobid=JOBID --overlap ip -br addr
+        NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET srun PROGRAM
+
+    As an administrator: which interfaces and adapters a node has, against what a module or image sets.
+
+        ip -br link
+        ibstat
+        grep -r NCCL_ /etc/nccl.conf /etc/environment.d 2>/dev/null
+
     What to do: unset NCCL_* variables that an image or script pins; give each rank its own GPU; one NCCL for all.
 
     What this is not: a broken network.
+
+    Check next: `network_link` if an interface is down; `process_limit` if memory could not be locked;
+    `rendezvous_failed` if the ranks never met; `fabric_manager` if NVLS is named.
+
+    Sources: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html,
+    https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html
     """
     yield from told(job, "NCCL says that its settings do not fit", "nccl_config", kin=("nccl_system_error",))
     sure = [s for s in job.log.of("nccl_config") if s.fields.get("error") in OWN_SETTINGS]

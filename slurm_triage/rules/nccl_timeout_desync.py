@@ -17,10 +17,32 @@ def nccl_timeout_desync(job: Job) -> Said:
 
     Who acts: the user, unless another rank's failure is found.
 
+    Hardware or software: software first: one rank is late or elsewhere. It is hardware only if links, GPUs or disks
+    complain in the same minutes, or if the late rank is always on the same node.
+
+    First check: who is missing: compare the last sequence number of each rank, then get the stacks.
+
+        grep -hoE "last (enqueued|completed) (NCCL )?work:? *[0-9]+" OUTPUT_FILE | sort | uniq -c
+        TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_NCCL_DESYNC_DEBUG=1 srun PROGRAM
+        srun --jobid=JOBID --overlap py-spy dump --pid PID
+
+    As an administrator: the node of the late rank.
+
+        journalctl -k | grep -E "NVRM|mlx5|AER|blocked for more than"
+        dcgmi diag -r 1
+
     What to do: find the rank that did not join (highest lag in sequence numbers); look for paths that only some ranks
     take, uneven data, a slow save on rank 0.
 
     What this is not: a reason for a longer time-out, and not proof of a network fault.
+
+    Check next: `peer_rank_died` if a rank ended before; `hang_until_time_limit` if nothing was printed at all;
+    `network_link` or `nvlink_error` if a link complains; `parallel_fs_error` if rank 0 was saving;
+    `checkpoint_segfault` if a rank crashed while saving.
+
+    Sources: https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html,
+    https://docs.pytorch.org/docs/stable/distributed.html,
+    https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
     """
     late = job.distributed.late_collective
     yield require(late)

@@ -16,9 +16,28 @@ def nfs_error(job: Job) -> Said:
 
     Who acts: the administrator for a silent server; the user where the job's own processes replace shared files.
 
+    Hardware or software: either. A server that does not answer may be overloaded, stopped, or cut off. A stale handle
+    is no hardware: somebody removed or replaced the file.
+
+    First check: whether the mount answers now, and whether ranks replace files that others have open.
+
+        srun -w NODE -n1 bash -c 'timeout 10 stat -f DIRECTORY; findmnt -T DIRECTORY -o SOURCE,FSTYPE,OPTIONS'
+
+    As an administrator: since when the server does not answer, from how many nodes.
+
+        journalctl -k | grep -E "nfs: server .*(not responding|OK)"
+        nfsstat -rc
+        nfsiostat 1 3
+
     What to do: for stale handles keep caches and lock files of each rank apart, on node-local storage.
 
     What this is not: a failure of the program's own code.
+
+    Check next: `parallel_fs_error` if the file system is Lustre, GPFS or BeeGFS; `unkillable_step` if processes hang
+    and the node was drained; `hang_until_time_limit` if the job waited till its limit; `disk_quota` if the errno is
+    EDQUOT.
+
+    Sources: https://man7.org/linux/man-pages/man5/nfs.5.html, https://man7.org/linux/man-pages/man8/nfsstat.8.html
     """
     lines = (*job.storage.nfs_silent, *job.storage.hung(nfs=True))
     kernel = job.storage.seen("an NFS server did not answer", lines)

@@ -14,9 +14,20 @@ def no_failure(job: Job) -> Said:
 
     Who acts: nobody.
 
+    Hardware or software: neither. Nothing failed that the evidence would show.
+
+    First check: the exit of every step.
+
+        sacct -j JOBID -o JobID,JobName,State,ExitCode,DerivedExitCode
+
     What to do: nothing.
 
     What this is not: a promise that the results are right.
+
+    Check next: `accounting_state_wrong` if a step failed; `memcg_oom_child_only` if a step has `0:125`; `time_limit` or
+    `cancelled_by_user` if the state says so.
+
+    Sources: https://slurm.schedmd.com/job_exit_code.html, https://slurm.schedmd.com/job_state_codes.html
     """
     yield require(job.outcome.ended_well)
     yield confirm(all_of("it ended well and hides nothing", job.outcome.ended_well, job.outcome.nothing_hidden))

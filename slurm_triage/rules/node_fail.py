@@ -16,9 +16,31 @@ def node_fail(job: Job) -> Said:
     Who acts: the administrator, who finds out why the node went away. The job's evidence alone cannot tell hardware
     from network, kernel or a node driven out of memory.
 
+    Hardware or software: either. Slurm only knows that the node did not answer. A machine check, a power event or a
+    lost card in its log is hardware; a node that had run out of memory, a hung file system or a stopped slurmd is not;
+    other nodes of the same switch at the same minute are the network.
+
+    First check: which node, since when, and what others say about it.
+
+        sacct -j JOBID -o JobID,State,NodeList,End
+        scontrol show node NODE | grep -E "State|Reason|BootTime|SlurmdStartTime"
+
+    As an administrator: the last lines before the end of that boot, and the board's own log.
+
+        journalctl -k -b -1 -n 100
+        last -x reboot shutdown | head
+        ipmitool sel elist | tail -20
+
     What to do: look at the node's console, kernel log and reason; submit again without that node.
 
     What this is not: an error of the program, though the survivor's messages look like one.
+
+    Check next: `global_oom` if the kernel killed processes before; `memory_ecc_uncorrected`, `gpu_fallen_off_bus` or
+    `pcie_error` if the log has such lines; `network_link` if several nodes went away together; `boot_fail` if it never
+    came up.
+
+    Sources: https://slurm.schedmd.com/slurm.conf.html, https://slurm.schedmd.com/troubleshoot.html,
+    https://slurm.schedmd.com/job_state_codes.html
     """
     yield require(job.node.trouble)
     yield confirm(job.node.lost)

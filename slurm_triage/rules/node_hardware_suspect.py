@@ -15,9 +15,29 @@ def node_hardware_suspect(job: Job) -> Said:
 
     Who acts: the administrator, who compares with other jobs on that node.
 
+    Hardware or software: either. One node fails where others do not: that may be memory, a processor, a disk, or only
+    an image or a mount that differs there. Nothing names a component yet.
+
+    First check: the same job without that node; then the same job on that node alone.
+
+        sbatch --exclude=NODE JOBSCRIPT
+        sacct -N NODE -S now-14days -o JobID,State,ExitCode,End
+
+    As an administrator: failures of other users there, and what the board knows.
+
+        sacct -a -X -N NODE -S now-14days -o JobID,User,State,ExitCode,End
+        journalctl -k -p err
+        ipmitool sel elist | tail
+        grep . /sys/devices/system/edac/mc/mc*/dimm*/dimm_*e_count
+
     What to do: ask the history for failures on that node; run the same job without it.
 
     What this is not: more than a suspicion. One job cannot prove it.
+
+    Check next: `memory_ecc_uncorrected`, `pcie_error` or `gpu_ecc_uncorrectable` if the log names a component;
+    `app_segfault` if it happens on other nodes as well; `node_misconfigured` if an image or mount differs.
+
+    Sources: https://slurm.schedmd.com/sacct.html, https://docs.kernel.org/admin-guide/RAS/main.html
     """
     yield require(job.host.unlike_faults)
     yield confirm(

@@ -24,9 +24,29 @@ def node_misconfigured(job: Job) -> Said:
 
     Who acts: the administrator.
 
+    Hardware or software: either. A missing mount or plugin is software; a file system that went read-only or shut down
+    mostly follows an error of its disk, which the kernel log shows before it.
+
+    First check: whether other jobs fail on this node, and only there.
+
+        sacct -a -X -N NODE -S now-1days -o JobID,User,State,ExitCode,End
+
+    As an administrator: what slurmd says, and the state of local disks and mounts.
+
+        grep -E "error" /var/log/slurm/slurmd.log | tail -30
+        findmnt
+        df -h /tmp /var/spool/slurmd
+        journalctl -k | grep -iE "I/O error|EXT4-fs error|XFS .*(shutdown|Corruption)|nvme"
+
     What to do: drain the node, repair it; the job can be submitted again without that node.
 
     What this is not: an error of the program, which mostly never ran.
+
+    Check next: `disk_full_node_local` if df shows no room; `prolog_failed` if a check found it first; `driver_mismatch`
+    if it is the GPU driver; `chdir_failed` if only one directory is missing.
+
+    Sources: https://slurm.schedmd.com/troubleshoot.html, https://slurm.schedmd.com/job_container_tmpfs.html,
+    https://slurm.schedmd.com/slurm.conf.html
     """
     said = job.telling.said("Slurm could not set the job up on the node", *LINES)
     disk = job.storage.seen("a local file system of the node failed", job.storage.broken_local)

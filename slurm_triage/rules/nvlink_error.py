@@ -18,9 +18,32 @@ def nvlink_error(job: Job) -> Said:
 
     Who acts: the administrator (cables, trays, firmware); hardware where the fabric manager reports a failed switch.
 
+    Hardware or software: either. One link or one card that comes back again and again is hardware (cable, tray, board).
+    Many cards in the same second are one fault seen from many sides: a switch, or a partner that was reset. After 79 or
+    a reset of a neighbour it is an echo.
+
+    First check: run elsewhere; which links are down.
+
+        srun -w NODE -n1 nvidia-smi nvlink --status
+        sbatch --exclude=NODE JOBSCRIPT
+
+    As an administrator: the link that all lines have in common, its error counters, and the fabric manager's view.
+
+        journalctl -k | grep -E "NVRM: Xid|SXid"
+        nvidia-smi nvlink --errorcounters
+        journalctl -u nvidia-fabricmanager --since "1 hour ago"
+        dcgmi diag -r 3
+
     What to do: drain the node or rack part; look which link all lines have in common.
 
     What this is not: an error of NCCL or of the program.
+
+    Check next: `gpu_fallen_off_bus` if 79 came first; `fabric_manager` if the service was restarted;
+    `nccl_timeout_desync` if no link reports anything; `network_link` if it is the network between nodes.
+
+    Sources: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html,
+    https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/,
+    https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
     """
     lines = job.gpu.nvlink_lines
     quoted = (*job.gpu.quoted(*NVLINK), *(s for s in job.log.of("quoted_nvidia_sxid") if _fatal(s.fields)))

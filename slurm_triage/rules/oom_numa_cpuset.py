@@ -15,9 +15,27 @@ def oom_numa_cpuset(job: Job) -> Said:
 
     Who acts: the administrator where the site's binding causes it, the user where the program binds itself.
 
+    Hardware or software: software. A binding leaves the process only some of the memory; the other NUMA nodes work. A
+    module that is missing shows as a NUMA node that is too small in `numactl --hardware`.
+
+    First check: see inside the job what it may use, and how much of each node is free.
+
+        srun --jobid=JOBID --overlap numactl --show
+        numactl --hardware
+
+    As an administrator: the kernel's line says which constraint and which nodes (`nodemask=`, `cpuset=`,
+    `mems_allowed=`).
+
+        journalctl -k --since "1 hour ago" | grep -E "CONSTRAINT_(CPUSET|MEMORY_POLICY)"
+
     What to do: look at who sets the binding; use preferred instead of strict binding, or spread over NUMA nodes.
 
     What this is not: the job's memory limit, and not a shortage of memory on the node as a whole.
+
+    Check next: `memcg_oom` if the kernel's line says CONSTRAINT_MEMCG; `global_oom` if it says CONSTRAINT_NONE.
+
+    Sources: https://docs.kernel.org/admin-guide/mm/numa_memory_policy.html,
+    https://docs.kernel.org/admin-guide/sysctl/vm.html, https://slurm.schedmd.com/srun.html
     """
     yield require(job.memory.oom_killed)
     yield confirm(job.memory.numa_or_cpuset)

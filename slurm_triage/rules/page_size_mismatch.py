@@ -17,9 +17,22 @@ def page_size_mismatch(job: Job) -> Said:
 
     Who acts: the user, or who builds the image.
 
+    Hardware or software: software. A build does not fit the kernel; the node works. It happens on every node with that
+    page size, and on none with another.
+
+    First check: compare the page size of the node with that of the machine where the program was built or works.
+
+        srun --jobid=JOBID --overlap bash -c 'getconf PAGESIZE; uname -rm'
+
     What to do: use a build for this page size (jemalloc's --with-lg-page=16), or a node with 4 KiB pages.
 
     What this is not: a lack of memory; more of it changes nothing.
+
+    Check next: `malloc_failure` if nothing speaks of a page size; `x86_code_on_aarch64` if the program was built for
+    another processor; `memcg_oom` if the kernel killed somebody.
+
+    Sources: https://github.com/jemalloc/jemalloc/blob/dev/INSTALL.md,
+    https://github.com/jemalloc/jemalloc/blob/dev/src/pages.c
     """
     says = "the program's allocator does not support the page size"
     said = job.log.of("jemalloc_page_size")

@@ -16,9 +16,29 @@ def parallel_fs_error(job: Job) -> Said:
 
     Who acts: the administrator.
 
+    Hardware or software: either. A client is evicted when it does not answer in time: overloaded or cut off, mostly by
+    the network or the servers. Disks of the servers are the servers' story.
+
+    First check: which file system and minute; check files that were written then.
+
+        df -h DIRECTORY
+        lfs check servers 2>/dev/null
+        sbatch JOBSCRIPT
+
+    As an administrator: evictions on the client and the same minute on the servers; the network in between.
+
+        journalctl -k | grep -E "LustreError|evicted|mmfs|beegfs"
+        lctl get_param '*.*.import' | grep -E "state|target"
+        lnetctl net show -v | grep -E "nid|status|drop"
+
     What to do: look at the servers and the network of that minute; check files written then.
 
     What this is not: an error of the program.
+
+    Check next: `network_link` if the adapter complained first; `nfs_error` if the file system is NFS; `disk_quota` if
+    the errno is EDQUOT; `unkillable_step` if processes hang in it; `bus_error_io` if a program died of SIGBUS.
+
+    Sources: https://wiki.lustre.org/Lustre_Client_Eviction_Guide, https://doc.lustre.org/lustre_manual.xhtml
     """
     evicted = job.storage.evictions
     trouble = job.storage.evicted_or_said

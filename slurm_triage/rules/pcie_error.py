@@ -15,10 +15,30 @@ def pcie_error(job: Job) -> Said:
 
     Who acts: hardware where the error is fatal or the device did not come back; else the administrator.
 
+    Hardware or software: hardware, if uncorrected: link, slot, riser, cable, power or the device. Corrected errors are
+    repaired by the link itself and end nothing; a fatal report in the second of a shutdown or reset is harmless.
+
+    First check: go elsewhere; nothing a program does causes it.
+
+        sbatch --exclude=NODE JOBSCRIPT
+
+    As an administrator: the device behind the port that reports, its counters, and what the link negotiated.
+
+        journalctl -k | grep -E "AER|pcieport|DPC|Surprise"
+        lspci -t
+        lspci -vv -s PCI_ADDRESS | grep -E "LnkCap|LnkSta|UESta|CESta"
+        grep . /sys/bus/pci/devices/PCI_ADDRESS/aer_dev_*
+
     What to do: find the device behind the reporting port (lspci -t); reseat or replace; look for corrected errors.
 
     What this is not: an error of the program. Corrected errors alone end no job, and a fatal report in the moment
     of a shutdown may be harmless.
+
+    Check next: `gpu_fallen_off_bus` if the device is a GPU and gone; `network_link` if it is the network adapter;
+    `gpu_app_fault` if only Xid 31 or 13 was printed; `node_fail` if the node went away.
+
+    Sources: https://docs.kernel.org/PCI/pcieaer-howto.html,
+    https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html
     """
     lines = job.host.pcie_uncorrected
     seen = job.host.bus_erred

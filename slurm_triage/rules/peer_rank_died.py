@@ -18,9 +18,21 @@ def peer_rank_died(job: Job) -> Said:
 
     Who acts: the user looks for the first failure among the other ranks.
 
+    Hardware or software: neither: an echo. What the other rank died of decides.
+
+    First check: the first error in time over all ranks, and which tasks srun does not name among those it terminated.
+
+        grep -nE "Error|error:|Traceback|Killed|signal" OUTPUT_FILE | head -40
+        sacct -j JOBID -o JobID,State,ExitCode,NodeList
+
     What to do: order the errors of all ranks by time; the first one counts.
 
     What this is not: the first cause.
+
+    Check next: `app_error`, `app_segfault`, `memcg_oom` or `gpu_oom` on the rank that went first; `network_link` if no
+    rank ended before; `node_fail` if its node was lost.
+
+    Sources: https://docs.pytorch.org/docs/stable/elastic/errors.html, https://slurm.schedmd.com/srun.html
     """
     lost = job.distributed.lost_peer
     yield require(lost)

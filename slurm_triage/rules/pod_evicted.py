@@ -17,9 +17,27 @@ def pod_evicted(job: Job) -> Said:
 
     Who acts: the user where the pod used more than its request; else the administrator.
 
+    Hardware or software: software, mostly: the node ran short of memory, disk or process numbers, or was cordoned. It
+    was cordoned for its hardware if the reason or the taints say so.
+
+    First check: reason and message of the pod's status.
+
+        kubectl get pod POD -o jsonpath='{.status.reason}: {.status.message}'
+        kubectl get events --field-selector involvedObject.name=POD
+
+    As an administrator: conditions and taints of the node at that time.
+
+        kubectl describe node NODE | sed -n '/Taints/p;/Conditions/,/Addresses/p'
+
     What to do: set requests that match the real use; look at the node's conditions.
 
     What this is not: a kill at the container's own memory limit (that one is OOMKilled).
+
+    Check next: `liveness_probe_kill` if a probe failed; `memcg_oom` if the reason is OOMKilled; `node_fail` if Slurm
+    lost the node too; `preempted` if a pod of higher priority took the place.
+
+    Sources: https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/,
+    https://kubernetes.io/docs/concepts/workloads/pods/disruptions/
     """
     said = job.pods.said("Kubernetes evicted the pod", *LINES)
     yield require(said)

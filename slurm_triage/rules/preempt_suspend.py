@@ -16,9 +16,26 @@ def preempt_suspend(job: Job) -> Said:
 
     Who acts: the scheduler's policy is behind it; the user can make the program bear a pause.
 
+    Hardware or software: neither. The job was stopped and went on later. A program that fails in that moment lost time,
+    not hardware.
+
+    First check: compare the suspended time with the time-out that the program speaks of.
+
+        sacct -j JOBID -o JobID,State,Elapsed,Suspended,Start,End
+
+    As an administrator: whether preemption or gang scheduling suspends here.
+
+        scontrol show config | grep -iE "PreemptMode|SchedulerTimeSlice"
+
     What to do: look at the suspended time beside the program's own timeout.
 
     What this is not: a hang of the program.
+
+    Check next: `hang_until_time_limit` if it never went on; `nccl_timeout_desync` if a collective timed out without any
+    suspension; `preempted` if it was ended and not suspended.
+
+    Sources: https://slurm.schedmd.com/preempt.html, https://slurm.schedmd.com/gang_scheduling.html,
+    https://slurm.schedmd.com/sacct.html
     """
     scheduling = job.scheduling
     yield require(all_of("it was suspended and failed", scheduling.suspended, job.program.failed_by_itself))

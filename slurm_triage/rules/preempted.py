@@ -18,11 +18,31 @@ def preempted(job: Job) -> Said:
 
     Who acts: nobody has to repair anything; it is the scheduler's policy.
 
+    Hardware or software: neither. The scheduler took the nodes for another job. Hardware has no part in it, however the
+    program's last words look.
+
+    First check: the state says PREEMPTED (from 24.05 also if the job ended in its grace time); scontrol shows the time
+    as long as slurmctld knows the job.
+
+        sacct -D -j JOBID -o JobID,State,ExitCode,QOS,Partition,Start,End
+        scontrol show job JOBID | grep -E "Preempt|Requeue|Restarts"
+
+    As an administrator: which job took the place, and by which rule.
+
+        scontrol show config | grep -i preempt
+        grep -E "preempted|JobId=JOBID" /var/log/slurm/slurmctld.log
+
     What to do: checkpoint on SIGTERM (or on the signal of --signal with send_user_signal), submit with --requeue, or
     use a partition or QOS that is not preempted.
 
     What this is not: a failure of the program or the node, and not a scancel (the root in `CANCELLED by 0` or in the
     JSON's kill_request_user is slurmctld itself).
+
+    Check next: `preempt_suspend` if the job was suspended instead; `cancelled_by_user` if somebody called scancel;
+    `admin_requeue` if it was requeued on request; `time_limit` if the elapsed time is the limit.
+
+    Sources: https://slurm.schedmd.com/preempt.html, https://slurm.schedmd.com/job_state_codes.html,
+    https://slurm.schedmd.com/slurm.conf.html
     """
     scheduling = job.scheduling
     yield require(scheduling.preempted)

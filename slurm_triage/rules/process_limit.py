@@ -20,9 +20,27 @@ def process_limit(job: Job) -> Said:
 
     Who acts: the user, who starts fewer threads; the administrator where the limit is too low for what was asked for.
 
+    Hardware or software: software: a limit.
+
+    First check: the limits inside the job; they may differ from those on the login node.
+
+        srun --jobid=JOBID --overlap bash -c 'ulimit -u; ulimit -l; ps -L -u $USER --no-headers | wc -l; nproc'
+
+    As an administrator: limits of slurmd, and pids.max of the job's cgroup.
+
+        systemctl show slurmd -p LimitNPROC -p LimitMEMLOCK -p TasksMax
+        sysctl kernel.pid_max kernel.threads-max
+
     What to do: set OMP_NUM_THREADS and the like; compare ulimit -u and -l inside the job with those on the login node.
 
     What this is not: a lack of memory, though `Cannot allocate memory` may stand beside it.
+
+    Check next: `malloc_failure` if memory was refused without fork; `file_descriptor_limit` if files were refused;
+    `nccl_config` if only the network could not be set up.
+
+    Sources: https://man7.org/linux/man-pages/man2/getrlimit.2.html,
+    https://man7.org/linux/man-pages/man3/pthread_create.3.html, https://docs.kernel.org/admin-guide/cgroup-v2.html,
+    https://slurm.schedmd.com/slurm.conf.html
     """
     ids = ("process_limit", "nccl_memlock")
     yield from told(job, "the program says that a limit on processes or locked memory is reached", *ids)

@@ -15,9 +15,29 @@ def prolog_failed(job: Job) -> Said:
 
     Who acts: the administrator.
 
+    Hardware or software: either. A prolog fails by a bug of its own, or because a check in it found something broken: a
+    GPU, a mount, a full disk. Its log says which check.
+
+    First check: the reason of the drained node.
+
+        sinfo -R -n NODE
+        sacct -j JOBID -o JobID,State,ExitCode,NodeList,Start,End
+
+    As an administrator: run the prolog by hand as slurmd does, then resume and release.
+
+        scontrol show config | grep -i prolog
+        grep -iE "prolog|JOBID" /var/log/slurm/slurmd.log | tail -30
+        scontrol update nodename=NODE state=resume
+        scontrol release JOBID
+
     What to do: run the prolog by hand on that node, repair, resume the node, release the job.
 
     What this is not: a scancel by root, though it can look like one.
+
+    Check next: `node_misconfigured` if the check found a mount or plugin; `gpu_ecc_uncorrectable` or
+    `gpu_fallen_off_bus` if it found a GPU; `disk_full_node_local` if it found a disk.
+
+    Sources: https://slurm.schedmd.com/prolog_epilog.html, https://slurm.schedmd.com/slurm.conf.html
     """
     launch = job.launch
     held = any_of("the job is held since its launch failed", launch.held_after_launch)

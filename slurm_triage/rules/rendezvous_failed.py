@@ -23,9 +23,29 @@ def rendezvous_failed(job: Job) -> Said:
 
     Who acts: the user.
 
+    Hardware or software: software, mostly: addresses, ports, how many processes were started. A node that cannot be
+    reached by any job is the network's.
+
+    First check: who listens, on what address, and whether the other nodes reach it.
+
+        echo $MASTER_ADDR $MASTER_PORT
+        srun --jobid=JOBID --overlap getent hosts $MASTER_ADDR
+        srun --jobid=JOBID --overlap nc -zv $MASTER_ADDR $MASTER_PORT
+
+    As an administrator: whether a firewall lets the nodes talk to each other on that port.
+
+        ss -ltnp | grep PORT
+        nft list ruleset | head
+
     What to do: one launcher per node; a port of its own for each job; MASTER_ADDR that all nodes can reach.
 
     What this is not: a failure of the training code, which had not begun.
+
+    Check next: `incomplete_launch` if fewer processes came than were asked for; `nccl_config` if the wrong interface is
+    used; `launch_failed` if srun could not start the step; `network_link` if the nodes do not reach each other.
+
+    Sources: https://docs.pytorch.org/docs/stable/distributed.html,
+    https://docs.pytorch.org/docs/stable/elastic/run.html, https://slurm.schedmd.com/mpi_guide.html
     """
     says = "the ranks did not find each other"
     any_ = any_of(says, job.telling.said(says, *LINES), job.telling.said("a connection at the start failed", *WEAK))

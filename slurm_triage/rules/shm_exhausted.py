@@ -15,9 +15,29 @@ def shm_exhausted(job: Job) -> Said:
 
     Who acts: the user, who sets the container's shared memory size (--shm-size, emptyDir medium Memory).
 
+    Hardware or software: software. A file system in memory was full. The same signal comes from bad memory, but then
+    the kernel log has a `Memory failure` or machine check line; without one suspect space first.
+
+    First check: see how large /dev/shm is where the program runs (inside the container, if there is one), and how full.
+
+        srun --jobid=JOBID --overlap df -h /dev/shm /tmp
+
+    As an administrator: files that earlier jobs left there take room from the next one.
+
+        ls -la --time-style=long-iso /dev/shm | head
+        lsof +L1 /dev/shm
+
     What to do: make /dev/shm larger or use fewer workers; remember that it counts against the job's memory.
 
     What this is not: a memory limit kill; that one leaves oom_kill lines.
+
+    Check next: `bus_error_io` if /dev/shm had room; `memcg_oom` if the kernel killed somebody, for its files count
+    against the job; `memory_ecc_uncorrected` if the kernel log has a memory error.
+
+    Sources: https://man7.org/linux/man-pages/man5/tmpfs.5.html,
+    https://man7.org/linux/man-pages/man7/shm_overview.7.html,
+    https://docs.pytorch.org/docs/stable/multiprocessing.html,
+    https://docs.docker.com/reference/cli/docker/container/run/
     """
     said = job.log.has("a program says that shared memory is too small", "shm_too_small")
     yield require(said)

@@ -17,10 +17,28 @@ def time_limit(job: Job) -> Said:
 
     Who acts: the user.
 
+    Hardware or software: neither. A clock ran out. It becomes a question of hardware only if the same work was much
+    faster before, on other nodes.
+
+    First check: compare the time that was used with the limit, and see when the last line of output was written.
+
+        sacct -j JOBID -o JobID,State,Elapsed,Timelimit,TotalCPU,MaxRSS
+        ls -l --time-style=full-iso OUTPUT_FILE
+
+    As an administrator: whether this job was slower than the same work on other nodes.
+
+        sacct -a -X --name JOBNAME -o JobID,NodeList,Elapsed,State -S now-14days
+
     What to do: first find out whether the job still made progress at the end. If it did, ask for more time or
     checkpoint (--signal gives a warning ahead of the limit). If it hung, more time only costs more.
 
     What this is not: a crash.
+
+    Check next: `hang_until_time_limit` if the output stopped long before the end; `warning_signal_unhandled` if it died
+    of the signal of --signal; `nfs_error` or `parallel_fs_error` if it waited for files.
+
+    Sources: https://slurm.schedmd.com/sbatch.html, https://slurm.schedmd.com/slurm.conf.html,
+    https://slurm.schedmd.com/job_state_codes.html
     """
     yield require(job.scheduling.time_limit)
     yield confirm(job.scheduling.time_limit)

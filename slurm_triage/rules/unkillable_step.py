@@ -14,9 +14,29 @@ def unkillable_step(job: Job) -> Said:
 
     Who acts: the administrator.
 
+    Hardware or software: either. A process that cannot die waits in the kernel: for a file system, a driver, or a
+    device that broke. The hung task lines name the function; Xid or NVMe lines beside them point at a device.
+
+    First check: whether the node was drained for it, and what else ran there.
+
+        sinfo -R -n NODE
+        sacct -j JOBID -o JobID,State,ExitCode,NodeList
+
+    As an administrator: what the processes wait for, before the node is rebooted.
+
+        ps -eo pid,stat,wchan:32,comm | awk '$2 ~ /^D/'
+        journalctl -k | grep -A20 "blocked for more than"
+        cat /proc/PID/stack
+
     What to do: find what the processes waited for (hung task lines in the kernel log), then resume the node.
 
     What this is not: a fault of the program's logic; and if the job had been cancelled before, that ended it.
+
+    Check next: `nfs_error` or `parallel_fs_error` if the stack shows a file system; `gpu_firmware_gsp` or
+    `gpu_fallen_off_bus` if it shows the GPU driver; `cancelled_by_user` for why the job was to end at all.
+
+    Sources: https://slurm.schedmd.com/slurm.conf.html, https://slurm.schedmd.com/troubleshoot.html,
+    https://docs.kernel.org/admin-guide/sysctl/kernel.html
     """
     yield require(job.node.unkillable)
     yield confirm(job.node.stepd_gave_up)

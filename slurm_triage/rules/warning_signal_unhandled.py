@@ -16,9 +16,22 @@ def warning_signal_unhandled(job: Job) -> Said:
 
     Who acts: the user.
 
+    Hardware or software: neither. Slurm sent a signal that the job itself had asked for.
+
+    First check: see what signal was asked for and how close to the limit the end was. `10` is USR1, `12` is USR2.
+
+        sacct -j JOBID -o JobID,State,ExitCode,Elapsed,Timelimit,SubmitLine%80
+        grep -nE "signal|trap" JOBSCRIPT
+
     What to do: install a handler in the program, or send the signal to the batch shell only (--signal=B:USR1@60).
 
     What this is not: a crash, and not a scancel.
+
+    Check next: `time_limit` if it outlived the signal; `preempted` if preemption sends the signal (send_user_signal);
+    `cancelled_by_user` if scancel --signal sent it.
+
+    Sources: https://slurm.schedmd.com/sbatch.html, https://slurm.schedmd.com/slurm.conf.html,
+    https://man7.org/linux/man-pages/man7/signal.7.html
     """
     wanted = job.limits.warning_signal
     numbers = (wanted[0],) if wanted else (signals.SIGUSR1, signals.SIGUSR2)

@@ -17,9 +17,25 @@ def x86_code_on_aarch64(job: Job) -> Said:
 
     Who acts: the user.
 
+    Hardware or software: software. Code for another processor; no node is broken, and it fails on every Arm node.
+
+    First check: what the node is, and what the file, the image or the cache is.
+
+        srun -w NODE -n1 uname -m
+        file -L PROGRAM
+        python -c 'import platform; print(platform.machine())'
+        ls -d ~/.triton ~/.cache/torch_extensions ~/.cache/torch/kernels 2>/dev/null
+
     What to do: pull or build the image for linux/arm64; clear caches that hold compiled code.
 
     What this is not: a broken node.
+
+    Check next: `exec_format` if the file is for yet another machine; `illegal_instruction` if both are the same
+    architecture; `container_runtime_setup` if the image could not be started at all; `page_size_mismatch` if jemalloc
+    speaks of a page size.
+
+    Sources: https://man7.org/linux/man-pages/man2/execve.2.html, https://docs.kernel.org/admin-guide/binfmt-misc.html,
+    https://docs.docker.com/build/building/multi-platform/
     """
     mixed = _mixed(job)
     yield require(mixed)
