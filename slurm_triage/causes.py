@@ -20,19 +20,26 @@ ARRAY_MIXED = "array_mixed"
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One cause. `title` is a few words; `refines` the id of the wider cause, None for a cause of its own."""
+    """One cause. `title` is a few words; `refines` the id of the wider cause, None for a cause of its own.
+
+    `page` is its page in the form of a rule's docstring, for a cause that no rule gives; empty for the others.
+    """
 
     id: str
     title: str
     meaning: str
     refines: str | None = None
+    page: str = ""
 
 
 @cached
 def all_causes() -> dict[str, Cause]:
     """Every cause by its id, those of the site behind the program's own."""
     table = tomllib.loads((files("slurm_triage") / "causes.toml").read_text("utf-8"))
-    own = {id: Cause(id, entry["title"], entry["meaning"], entry.get("refines")) for id, entry in table.items()}
+    own = {
+        id: Cause(id, entry["title"], entry["meaning"], entry.get("refines"), entry.get("page", ""))
+        for id, entry in table.items()
+    }
     return {**own, **current().causes}
 
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
-from slurm_triage import cli
-from slurm_triage.causes import all_causes
-from slurm_triage.explain import COLUMNS, ask, document, lookup, render, suggest
+from slurm_triage import cli, rules
+from slurm_triage.causes import ARRAY_MIXED, UNKNOWN, all_causes
+from slurm_triage.explain import COLUMNS, PAGES, REQUIRED, Entry, ask, document, lookup, render, suggest
+from slurm_triage.explain._entry import NATURE
+from slurm_triage.explain._prose import parts
+from slurm_triage.explain.show import shell_lines
 from slurm_triage.knowledge import rows, table
-from slurm_triage.rules import all_rules
 from slurm_triage.signals import NAMES
 from slurm_triage.sources._catalog import folders, load
 
@@ -86,13 +92,172 @@ def test_does_not_say_more_than_is_known(words: list[str], must_not: str) -> Non
     assert must_not.lower() not in said(*words).lower()
 
 
-def test_every_cause_with_its_rule() -> None:
-    ruled = {rule.cause for rule in all_rules()}
-    for cause in all_causes():
-        (entry,) = (e for e in lookup(cause) if e.kind == "cause")
-        headings = {heading for heading, _ in entry.parts}
-        if cause in ruled:
-            assert {"What happened", "Who acts", "What to do"} <= headings, cause
+def by_name(entry: Entry) -> str:
+    return f"{entry.kind} {entry.name}"
+
+
+def test_pages_are_there_for_everything() -> None:
+    names = {kind: [entry.name for entry in pages()] for kind, pages in PAGES.items()}
+    assert names["cause"] == sorted(all_causes())
+    assert names["Xid"] == [f"Xid {row['xid']}" for row in rows("nvidia_xid")]
+    assert names["SXid"] == [f"SXid {row['sxid']}" for row in rows("nvidia_sxid")]
+    assert names["state"] == [state["name"] for state in table("slurm_states")["state"]]
+    assert names["signal"] == list(NAMES.values())
+    assert {"1", "126", "127", "132", "134", "135", "137", "139", "143", "255", "0:53", "0:125"} <= set(
+        names["exit code"]
+    )
+
+
+@pytest.mark.parametrize("kind", PAGES)
+def test_every_page_has_its_parts(kind: str) -> None:
+    """A cause is one rule file and one entry of causes.toml: what is missing there is missing here."""
+    for entry in PAGES[kind]():
+        lacks = [heading for heading in REQUIRED if not (part := entry.part(heading)) or len(part.text) < 5]
+        assert not lacks, f"{by_name(entry)}: no part {', '.join(lacks)}"
+        assert entry.parts[0].heading == "" and len(entry.parts[0].text) > 5, f"{by_name(entry)}: no meaning"
+        assert any(part.commands for part in entry.parts), f"{by_name(entry)}: no command"
+        assert entry.nature, f"{by_name(entry)}: {NATURE} has to begin with hardware, software, either or neither"
+        assert entry.sources, f"{by_name(entry)}: no source"
+        assert any(source.startswith("https://") for source in entry.sources), f"{by_name(entry)}: no source to read"
+
+
+def test_every_cause_says_what_to_do() -> None:
+    for entry in PAGES["cause"]():
+        assert entry.part("What to do"), entry.name
+        if entry.name not in (ARRAY_MIXED, UNKNOWN):
+            assert entry.part("What happened"), entry.name
+
+
+@pytest.mark.parametrize("kind", PAGES)
+def test_what_to_check_next_is_known(kind: str) -> None:
+    """Ids in backticks are causes, and a page does not send its reader back to itself."""
+    for entry in PAGES[kind]():
+        part = entry.part("Check next")
+        assert part
+        named = re.findall(r"`([a-z][a-z0-9_]+)`", part.text)
+        assert set(named) <= set(all_causes()), by_name(entry)
+        assert entry.name not in named, by_name(entry)
+        if kind == "cause" and entry.name != ARRAY_MIXED:
+            assert named, entry.name
+
+
+@pytest.mark.parametrize("kind", PAGES)
+def test_commands_can_be_pasted(kind: str) -> None:
+    """bash parses each, as it stands and as it is shown; a line is not longer than the screen."""
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("no bash here")
+    commands = sorted({command for entry in PAGES[kind]() for part in entry.parts for command in part.commands})
+    for command in commands:
+        assert "  " not in command.strip() and command == command.strip(), command
+    shown = ["\n".join(shell_lines(command, COLUMNS - 4)) for command in commands]
+    assert [line for text in shown for line in text.splitlines() if len(line) > COLUMNS - 4] == []
+    for script in ("\n".join(commands), "\n".join(shown)):
+        done = subprocess.run([bash, "-n"], input=script, text=True, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "printf '%s|' one 'two  words' \"three $HOME\" --long-option=with,a,list --another-option=with,a,longer,list end",
+        "bash -c 'echo one; echo two; printf %s three | cat; echo a rather long last command of this script'",
+    ],
+)
+def test_a_broken_command_means_the_same(command: str) -> None:
+    broken = "\n".join(shell_lines(command, 40))
+    assert "\n" in broken
+    whole, parts = (
+        subprocess.run(["bash", "-c", script], text=True, capture_output=True, check=True).stdout
+        for script in (command, broken)
+    )
+    assert whole == parts and whole
+
+
+def test_hardware_is_named_only_where_hardware_speaks() -> None:
+    natures = {entry.name: entry.nature for entry in PAGES["cause"]()}
+    hardware = {cause for cause, nature in natures.items() if nature == "hardware"}
+    assert {"gpu_fallen_off_bus", "gpu_ecc_uncorrectable", "memory_ecc_uncorrected", "pcie_error"} <= hardware
+    assert not hardware & {
+        "app_segfault",
+        "illegal_instruction",
+        "bus_error_io",
+        "gpu_app_fault",
+        "gpu_oom",
+        "node_fail",
+    }
+    assert {entry.nature for entry in PAGES["signal"]()} <= {"software", "either", "neither"}, "a signal is no proof"
+
+
+def test_what_the_rule_says_of_hardware_fits_its_page() -> None:
+    """A rule that may blame hardware has a page that says when."""
+    for path in sorted((Path(rules.__file__).parent).glob("[a-z]*.py")):
+        if "Owner.HARDWARE" in path.read_text("utf-8"):
+            (entry,) = (e for e in lookup(path.stem) if e.kind == "cause")
+            assert entry.nature in ("hardware", "either"), path.stem
+
+
+@pytest.mark.parametrize(
+    ("word", "first"),
+    [
+        ("gpu_fallen_off_bus", "gpu_fallen_off_bus (cause): a GPU was lost from the bus. Hardware."),
+        ("memcg_oom", "memcg_oom (cause): killed at a memory limit. Software."),
+        ("node_fail", "node_fail (cause): Slurm lost a node. Hardware or software."),
+        ("preempted", "preempted (cause): preempted for another job"),
+    ],
+)
+def test_first_line_is_a_verdict(word: str, first: str) -> None:
+    assert render(lookup(word)).splitlines()[0] == first
+
+
+def test_vendor_and_project_stand_apart() -> None:
+    for kind, heading in (("Xid", "What the vendor advises"), ("SXid", "What the vendor says")):
+        for entry in PAGES[kind]():
+            assert entry.part(heading) and entry.part("How this project reads it"), entry.name
+    vendor = table("nvidia_pages")["vendor"]
+    for row in rows("nvidia_xid"):
+        assert {row["nvidia_immediate"], row["nvidia_investigatory"]} - {""} <= set(vendor), row["xid"]
+
+
+@pytest.mark.parametrize(("number", "first"), [("43", "13, 31"), ("45", "79"), ("154", "another Xid"), ("63", "48")])
+def test_an_echo_names_what_it_follows(number: str, first: str) -> None:
+    (entry,) = lookup(f"xid {number}")
+    echo = entry.part("Echo of another")
+    assert echo and first in echo.text
+    assert all(lookup(word) for word in entry.see)
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        (9, ["0:9", "137:0", "9:0", "Killed", "-9", "137"]),
+        (7, ["0:7", "135:0", "Bus error", "-7"]),
+        (11, ["139", "-11"]),
+    ],
+)
+def test_a_signal_says_how_it_is_printed(number: int, shown: list[str]) -> None:
+    (entry,) = (e for e in lookup(NAMES[number]) if e.kind == "signal")
+    how = entry.part("How it shows")
+    assert how and all(form in how.text for form in shown)
+
+
+def test_docstrings_are_read_as_pages() -> None:
+    told, sources = parts(
+        """First.
+
+    First check: a look
+    at it.
+
+        one --with \\
+            a longer line
+        two
+
+    Sources: https://a.example/, https://b.example/x.html
+    """.replace(" \\\n", "\n")
+    )
+    assert [(p.heading, p.text) for p in told] == [("", "First."), ("First check", "A look at it.")]
+    assert told[1].commands == ("one --with a longer line", "two")
+    assert sources == ("https://a.example/", "https://b.example/x.html")
 
 
 def test_every_signal_signature_state_and_number_is_known() -> None:
@@ -117,7 +282,7 @@ def test_tables_are_dated_sourced_and_without_gaps() -> None:
     for row in rows("nvidia_xid"):
         assert row["advice"] in nvidia["advice"] and row["job_effect"] in nvidia["job_effect"], row["xid"]
     assert all(row["severity"] in nvidia["severity"] for row in rows("nvidia_sxid"))
-    for name in ("exit_codes", "slurm_states", "terms", "nvidia"):
+    for name in ("exit_codes", "signals", "slurm_states", "terms", "nvidia", "nvidia_pages"):
         assert table(name)["since"].startswith("2026-")
     terms = {name: entry for name, entry in table("terms").items() if isinstance(entry, dict)}
     assert all(entry["source"] for entry in terms.values())
