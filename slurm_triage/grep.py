@@ -52,7 +52,7 @@ class _Greps:
 
     def __init__(self, literals: Sequence[bytes]) -> None:
         """Tries one first."""
-        self.literals = literals
+        self.literals = Literals(literals)
         self.work = True
         self._pattern = b"\n".join(literals)
         self._free: list[io.FileIO] = []
@@ -125,8 +125,8 @@ class _Search:
             finally:
                 self.end()
             self._greps.work = False
-        wanted = Literals(self._greps.literals)
-        return [(i, raw) for i, raw in enumerate(self.block.data.split(b"\n")) if wanted.within(raw)]
+        within = self._greps.literals.within
+        return [(i, raw) for i, raw in enumerate(self.block.data.split(b"\n")) if within(raw)]
 
     def end(self) -> None:
         """Stops the process, if it still runs."""
