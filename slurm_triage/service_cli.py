@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slurm_triage.service.config import Settings
@@ -57,17 +57,21 @@ def run(options: argparse.Namespace, complain: Complain) -> int:
     """Runs the verb; returns the exit status."""
     from slurm_triage.log import Log
     from slurm_triage.service.config import ConfigError, load
+    from slurm_triage.service.knowledge import known
     from slurm_triage.service.ledger import LedgerError
     from slurm_triage.service.loop import Service, StartError
 
+    status = options.action == "status"
+    log = Log((lambda _: None) if status else None)
+    site = known(log)  # before the settings, which may name causes of the site
     try:
         settings = load(options.config)
-        if options.action == "status":
+        if status:
             return _status(settings, as_json=options.json)
     except (ConfigError, LedgerError) as error:
         complain(str(error))
         return UNUSABLE
-    service = Service(settings, Log())
+    service = Service(settings, log, knowledge=site)
     try:
         if options.action == "sweep":
             return OK if service.once() else FAILED
@@ -91,7 +95,7 @@ def _status(settings: Settings, *, as_json: bool) -> int:
     causes = {k.removeprefix("cause:"): n for k, n in ledger.counts.most_common() if k.startswith("cause:")}
     if as_json:
         state = {"lag_s": lag, "up_to_date": good, "waiting": len(ledger.waiting), "bad": ledger.bad, "causes": causes}
-        state |= {"told": ledger.told, "texts": ledger.texts}
+        state |= {"told": ledger.told, "texts": ledger.texts, "knowledge": ledger.knowledge or None}
         print(json.dumps({"schema": "slurm-triage/service-status/1", **state, "counts": dict(ledger.counts)}))
         return OK if good else FAILED
     if lag is None:
@@ -104,8 +108,19 @@ def _status(settings: Settings, *, as_json: bool) -> int:
     if ledger.texts:
         texts = ", ".join(f"{number} {state}" for state, number in ledger.texts.items())
         print(f"  files for users: {texts}; jobs that nodes told of and that are not judged yet: {ledger.told}")
+    _knowledge(ledger.knowledge)
     for cause, number in causes.items():
         print(f"  {number:6} {cause}")
     for job, why in list(ledger.bad.items())[-5:]:
         print(f"  job {job} could not be judged: {why}")
     return OK if good else FAILED
+
+
+def _knowledge(known: Mapping[str, Any]) -> None:
+    """What the site adds, as the service read it when it started."""
+    if not known:
+        return
+    counts = ", ".join(f"{known.get(what, 0)} {what}" for what in ("signatures", "causes", "rules"))
+    print(f"  knowledge of this site: {counts} from {known.get('folder')}")
+    for problem in known.get("problems", ()):
+        print(f"    not used: {problem}")

@@ -48,8 +48,9 @@ class Ledger:
     far back the first sweep went; `late`: when late arrivals were last looked for.
     `corrected` is the id of the last correction of a person that was handed on. `told` is how many jobs nodes have
     spoken of that no round is done with, `texts` how many diagnoses for users are written, waiting, kept, failed or not
-    to be written; both as of the last round. `counts` are since the ledger began: `sweeps`, `failures`, `amended`,
-    `bad`, `dropped`, and `cause:<id>`.
+    to be written; both as of the last round. `knowledge` says what of the site's the service read when it started:
+    `folder`, `signatures`, `causes`, `rules` (how many) and `problems`. `counts` are since the ledger began: `sweeps`,
+    `failures`, `amended`, `bad`, `dropped`, and `cause:<id>`.
     """
 
     swept: float | None = None
@@ -62,6 +63,7 @@ class Ledger:
     corrected: int = 0
     told: int = 0
     texts: dict[str, int] = field(default_factory=dict)
+    knowledge: dict[str, Any] = field(default_factory=dict)
 
     def forget(self, before: float, most_bad: int = 1000) -> None:
         """Drops what was said before an epoch, and the oldest of what could not be judged."""
@@ -76,7 +78,7 @@ class Ledger:
         times = {"swept": self.swept, "begun": self.begun, "late": self.late}
         waiting = {job: vars(entry) for job, entry in self.waiting.items()}
         jobs = {"waiting": waiting, "said": said, "bad": self.bad}
-        agents = {"corrected": self.corrected, "told": self.told, "texts": self.texts}
+        agents = {"corrected": self.corrected, "told": self.told, "texts": self.texts, "knowledge": self.knowledge}
         return json.dumps({"schema": SCHEMA, **times, **jobs, **agents, "counts": self.counts})
 
     @classmethod
@@ -96,6 +98,8 @@ class Ledger:
         times += [entry.at for entry in said.values()]
         if not all(at is None or isinstance(at, (int, float)) for at in times) or not isinstance(ledger.bad, dict):
             raise ValueError("damaged: a time is no number")
+        if not isinstance(ledger.knowledge, dict):
+            raise ValueError("damaged: knowledge is no table")
         return ledger
 
 

@@ -7,9 +7,10 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from slurm_triage.log import Log
 from slurm_triage.service import admit
@@ -51,12 +52,19 @@ class StartError(Exception):
 
 
 class Service:
-    """The service with its settings. `clock` gives the epoch."""
+    """The service with its settings. `clock` gives the epoch, `knowledge` is what the status says of the site's."""
 
-    def __init__(self, settings: Settings, log: Log, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        log: Log,
+        clock: Callable[[], float] = time.time,
+        knowledge: Mapping[str, Any] | None = None,
+    ) -> None:
         self.settings = settings
         self.log = log
         self.clock = clock
+        self.knowledge = dict(knowledge or {})
         self.asker = Asker(settings.timeout)
         self.pool = Pool(int(settings.workers))
         self.listener: Listener | None = None
@@ -125,7 +133,8 @@ class Service:
         return found
 
     def _note(self, ledger: books.Ledger) -> None:
-        """How things stand with agents, for whoever asks for the status."""
+        """How things stand with agents and with the site's knowledge, for whoever asks for the status."""
+        ledger.knowledge = self.knowledge
         means = self.sweeper.means
         if means.intake is not None and means.publisher is not None:
             ledger.told = means.intake.waiting()

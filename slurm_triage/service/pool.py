@@ -26,6 +26,7 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
 
+from slurm_triage import site
 from slurm_triage.service.judge import AttemptText, Case, Cluster, Judged, judge
 
 __all__ = ["AttemptText", "Case", "Failed", "Judged", "Pool", "PoolError"]
@@ -289,6 +290,7 @@ def work(handle: int) -> None:
     for number in _NOT_OURS:
         signal.signal(number, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    site.use()
     gc.freeze()  # what is loaded stays
     gc.set_threshold(*COLLECTED)
     line = Connection(handle)
