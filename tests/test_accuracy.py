@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests import accuracy
-from tests.accuracy import Answer, Citations, Expected, Scored, agrees, expected, figures, groups, score
+from tests.accuracy import Answer, Expected, Scored, expected, figures, groups, score
+from tests.citations import Citations, agrees
 from tests.corpus.load import PUBLIC, RECORDED
 
 

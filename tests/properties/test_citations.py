@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from slurm_triage.model import Cite, Diagnosis
 from slurm_triage.report.document import document
-from tests.accuracy import Citations, places_of
+from tests.citations import Citations, places_of
 from tests.properties.corpus import parsed
 
 

@@ -17,7 +17,7 @@ from slurm_triage.report.brief import brief
 from slurm_triage.report.document import document
 from slurm_triage.report.explain import explain
 from slurm_triage.report.text import render
-from tests.accuracy import TEXT_LIMIT, agrees, places_of
+from tests.citations import TEXT_LIMIT, agrees, places_of
 from tests.properties.corpus import files_of
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/reference/diagnosis-1.schema.json").read_text("utf-8"))
