@@ -33,6 +33,7 @@ COMMANDS = {
         "why did this Slurm job die, and who has to act",
         {
             "/etc/slurm-triage/service.toml": "settings of the service",
+            "/etc/slurm-triage/knowledge.d": "signatures, causes and rules that a site adds",
             "/etc/slurm-triage/templates": "a site's own template of the text report",
             **HISTORY,
             "/var/spool/slurm-triage": "the spool of a node",
