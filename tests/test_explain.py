@@ -77,6 +77,7 @@ def test_says_what_people_look_for(words: list[str], must: list[str]) -> None:
 def test_a_number_that_means_two_things_says_both() -> None:
     assert {entry.kind for entry in lookup("7")} == {"exit code", "signal"}
     assert {entry.kind for entry in lookup("137")} == {"exit code"}
+    assert {entry.kind for entry in lookup("nvlink_error")} == {"cause", "Xid"}, "the driver's name of Xid 74"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from slurm_triage.explain import show
 from slurm_triage.explain._causes import cause, causes
 from slurm_triage.explain._entry import REQUIRED, Entry, Part
 from slurm_triage.explain._exits import exit_codes, exits
-from slurm_triage.explain._nvidia import nvidia, sxids, xids
+from slurm_triage.explain._nvidia import NUMBER, nvidia, sxids, xids
 from slurm_triage.explain._signals import all_signals, signal
 from slurm_triage.explain._states import state, states
 from slurm_triage.explain._words import signature, signatures, term
@@ -47,6 +47,8 @@ PAGES: dict[str, Callable[[], Iterator[Entry]]] = {
 def lookup(word: str) -> tuple[Entry, ...]:
     """Every meaning of one word or phrase (`137`, `0:125`, `xid 79`, `Bus error`); empty if it is not known."""
     word = " ".join(word[:WORD_LIMIT].split())
+    if NUMBER.fullmatch(word):
+        return tuple(nvidia(word))  # a word of nobody else: the other tables stay unread
     return tuple(entry for reader in _READERS for entry in reader(word)) if word else ()
 
 

@@ -16,10 +16,13 @@ OURS = "How this project reads it"
 ECHO = "Echo of another"
 _NO_ECHO = "not known to follow another Xid."
 
+NUMBER = re.compile(r"(?i)(s?)xid[\s:#_-]{0,4}(\d{1,6})")
+"""An Xid or SXid as people write it: `xid 79`, `Xid: 79`, `SXid12028`."""
+
 
 def nvidia(word: str) -> Iterator[Entry]:
     """Pages of `xid 79`, `SXid: 12028`, or the driver's name of a number."""
-    if match := re.fullmatch(r"(?i)(s?)xid[\s:#_-]{0,4}(\d{1,6})", word):
+    if match := NUMBER.fullmatch(word):
         kind, number = ("sxid", str(int(match[2]))) if match[1] else ("xid", str(int(match[2])))
         page = _sxid if match[1] else _xid
         yield from (page(row) for row in rows(f"nvidia_{kind}") if row[kind] == number)

@@ -22,6 +22,8 @@ _CAUSES = {
 def state(word: str) -> Iterator[Entry]:
     """The page of a state: `PREEMPTED`, `PR`, `CANCELLED by 1000`, `CANCELLED+`."""
     bare = re.split(r"[ +]", word.strip(), maxsplit=1)[0]
+    if not re.fullmatch(r"[A-Za-z_]+", bare):
+        return  # no state: spares reading the table
     for entry in table("slurm_states")["state"]:
         if bare.upper() == entry["name"] or (bare and bare == entry["code"]):
             yield _entry(entry)

@@ -13,6 +13,8 @@ from slurm_triage.sources._catalog import folders, load
 
 def term(word: str) -> Iterator[Entry]:
     """The page of a term (`KillWait`, `CONSTRAINT_NONE`), also with a value behind it (`RaisedSignal:53(...)`)."""
+    if not word[:1].isalpha():
+        return  # no term: spares reading the table
     terms = table("terms")
     bare = re.split(r"[:=(]", word, maxsplit=1)[0].strip().lower()
     for name, entry in terms.items():
