@@ -99,7 +99,7 @@ def diagnose_attempt(attempt: Attempt) -> Diagnosis:
         "considered": verdicts,
         "coverage": (*attempt.coverage, *failed),
         "site_rules": tuple((v.cause, v.site_rule) for v in ranked if v.site_rule),
-        "first_failure": job.ranks.first,
+        "first_failure": job.ranks.first or job.first_words.first,
     }
     if not ranked:
         missing = _missing(v for v in verdicts if v.strength is Strength.SILENT)
@@ -213,7 +213,7 @@ def _missing(verdicts: Iterable[Verdict]) -> tuple[Missing, ...]:
 def _first_rank(job: Job) -> tuple[Missing, ...]:
     """Which of several failing tasks was the first, where that cannot be told."""
     fact = job.ranks.undecided
-    if fact is None:
+    if fact is None or job.first_words.first is not None:
         return ()
     return (Missing(f"{fact.says}: {fact.because}", "whose error the other ranks only followed", fact.how),)
 

@@ -13,7 +13,9 @@ from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.cancel import Cancel
 from slurm_triage.facts.distributed import Distributed
 from slurm_triage.facts.exits import Exits
+from slurm_triage.facts.first_words import FirstWords
 from slurm_triage.facts.gpu import Gpu
+from slurm_triage.facts.gpu_memory import GpuMemory
 from slurm_triage.facts.host_hardware import HostHardware
 from slurm_triage.facts.launch import Launch
 from slurm_triage.facts.limits import Limits
@@ -112,6 +114,11 @@ class Job:
         return Telling(self.accounting, self.log, self.program)
 
     @once
+    def first_words(self) -> FirstWords:
+        """Which rank failed first by what was printed, where no wait status tells."""
+        return FirstWords(self.accounting, self.exits, self.log, self.telling)
+
+    @once
     def kernel(self) -> Kernel:
         """Kernel lines, placed in the job's time and nodes."""
         return Kernel(self.attempt, self.accounting, self.log, self.telling)
@@ -127,6 +134,11 @@ class Job:
     def gpu(self) -> Gpu:
         """GPU errors: Xids, SXids, fabric."""
         return Gpu(self.log, self.exits, self.telling, self.kernel, self.limits)
+
+    @once
+    def gpu_memory(self) -> GpuMemory:
+        """What a refused allocation on the GPU says about its memory."""
+        return GpuMemory(self.log)
 
     @once
     def host(self) -> HostHardware:

@@ -20,8 +20,9 @@ from slurm_triage.facts.log import Log
 from slurm_triage.facts.memory import Memory
 from slurm_triage.facts.node import NodeFacts
 from slurm_triage.facts.scheduling import Scheduling
-from slurm_triage.facts.telling import ECHO_TYPES, ERRORS, Telling
+from slurm_triage.facts.telling import ECHO_TYPES, ERRORS, Telling, exception_type
 from slurm_triage.model import Fact, Sign
+from slurm_triage.sources._messages import label_of
 
 SILENT = frozenset({
     "log_end", "log_tail", "log_empty", "python_traceback", "python_exception_chain", "alloc_granted", "alloc_queued",
@@ -30,6 +31,7 @@ SILENT = frozenset({
     "slurm_task_failure", "ctld_complete", "ctld_start", "ctld_submit", "slurmd_cancelled",
     "slurmd_done", "slurmd_launch", "slurmd_task_exit", "slurmd_task_signal", "slurmd_task_started",
     "slurmd_sent_signal", "kernel_boot", "nvidia_gpu_uuid", "callbacks_suppressed", "mpirun_task_signal",
+    "mpi_launcher_note",
     "torchrun_child_failed", "torchrun_child_signal", "torchrun_closing_signal", "torchrun_failure_detail",
     "torchrun_root_cause", "shell_signal", "shell_bare_signal", "exit_status_text", "make_error",
     "workflow_error",
@@ -48,6 +50,7 @@ CLOSING = re.compile(
     r"[\s=_*#~^|+!<>(){}\[\]-]*|\s*\.{3}\s*"  # rules, carets, brackets, the mark of a cut
     r"|\s{0,200}(?:File \"[^\"]{1,400}\", line \d{1,9}.*|at [\w.$<>/]{1,300} ?\(.*|#\d{1,4}:? .*|frame #\d{1,4}.*"
     r"|Exception raised from .*)"
+    r"|\[\d{1,5}\]:|Failures:|\S{1,200} FAILED|wandb: .*"  # torchrun's report; what wandb prints as its process ends
     r"|.{0,200}NCCL INFO .{1,200}:\d{1,6} -> \d{1,3}\b.*"
 )
 """Lines that belong to a report of an error and are no sign of life: rules, frames of a stack."""
@@ -204,14 +207,38 @@ class Proof:
                 ends[sign.cite.file] = max(ends[sign.cite.file], sign.cite.line)
         ended = set()
         for tail in self.log.of("log_tail"):
-            file, text = tail.cite.file, tail.fields.get("text", "")[:1000]
-            if file not in ends or file in ended or tail.cite.line <= ends[file] or _place(tail) in self._known_places:
+            file = tail.cite.file
+            if file not in ends or file in ended or tail.cite.line <= ends[file]:
                 continue
-            if PROMPT.fullmatch(text):
+            if PROMPT.fullmatch(tail.fields["text"][:1000]):
                 ended.add(file)
-            elif not CLOSING.fullmatch(text):
+            elif not self._of_a_report(tail):
                 return True
         return False
+
+    def _of_a_report(self, tail: Sign) -> bool:
+        """Whether a line is one that a catalog knows, or belongs to the report of an error."""
+        if _place(tail) in self._known_places:
+            return True
+        text = tail.fields["text"][:1000]
+        label = label_of(text).text
+        if CLOSING.fullmatch(text[len(label) :]):
+            return True
+        file, line = _place(tail)
+        return any(begin < line < end for begin, end in self._tracebacks.get((file, label.strip()), ()))
+
+    @once
+    def _tracebacks(self) -> dict[tuple[str, str], list[tuple[int, int]]]:
+        """First and last line of each traceback, by file and by the label that its rank writes before each line."""
+        open_: dict[tuple[str, str], int] = {}
+        found: dict[tuple[str, str], list[tuple[int, int]]] = {}
+        for sign in self.log.of("python_traceback", "python_exception"):
+            key = (sign.cite.file, label_of(sign.cite.text).text.strip())
+            if sign.id == "python_traceback":
+                open_[key] = sign.cite.line
+            elif "traceback" in sign.fields and key in open_:
+                found.setdefault(key, []).append((open_.pop(key), sign.cite.line))
+        return found
 
     # ------------------------------------------------------------------------------------------ excerpts
 
@@ -236,10 +263,7 @@ class Proof:
         """Every line of the output is known: a short excerpt, of which nothing was left unread."""
         says = "no line of the output is left that was not understood"
         tails = self.log.of("log_tail")
-        odd = [
-            s for s in tails if _place(s) not in self._known_places and not CLOSING.fullmatch(s.fields["text"][:1000])
-        ]
-        if tails and not odd and all(end.cite.line <= len(tails) for end in self.log.ends):
+        if tails and all(map(self._of_a_report, tails)) and all(end.cite.line <= len(tails) for end in self.log.ends):
             return true(says, self.log.ends[:1])
         return unknown(says, "the output holds lines that say nothing known", self.log.how)
 
@@ -254,5 +278,5 @@ def _place(sign: Sign) -> tuple[str, int]:
 
 
 def _names_an_echo(sign: Sign) -> bool:
-    """A Python exception with which a process reports that another one ended."""
-    return sign.id == "python_exception" and sign.fields.get("type", "").rsplit(".", 1)[-1] in ECHO_TYPES
+    """An exception with which a process reports that another one ended."""
+    return sign.id in ("python_exception", "cpp_exception") and exception_type(sign) in ECHO_TYPES

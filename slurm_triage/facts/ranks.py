@@ -86,7 +86,7 @@ class Ranks:
     def _srun_begins_with(self, death: Death) -> bool:
         """Whether the first task that srun names is this one."""
         said = self._by_srun[:1]
-        return bool(said) and not set(_numbers(death.ranks or "")).isdisjoint(_numbers(said[0].ranks or ""))
+        return bool(said) and not set(task_numbers(death.ranks or "")).isdisjoint(task_numbers(said[0].ranks or ""))
 
     @property
     def first(self) -> FirstFailure | None:
@@ -120,7 +120,7 @@ class Ranks:
         rivals = [d for d in ranked[1:] if d.ranks != first.ranks and not self._before(first, d)]
         if rivals:
             return None, f"{_who(first)} and {_who(rivals[0])} failed too close together for their clocks"
-        numbers = _numbers(first.ranks or "")
+        numbers = task_numbers(first.ranks or "")
         if len(numbers) != 1:
             return None, ""
         return FirstFailure(numbers[0], first.node, first.at, _what(first), first.cite), ""
@@ -129,9 +129,9 @@ class Ranks:
         """Whether srun's order contradicts the statuses, or a node of the step may have been earlier; why, or empty."""
         if first.witness != "status":
             return ""
-        mine = set(_numbers(first.ranks or ""))
+        mine = set(task_numbers(first.ranks or ""))
         said = [d for d in self._by_srun if first.signal in ECHO or d.signal not in ECHO]
-        if said and mine.isdisjoint(_numbers(said[0].ranks or "")):
+        if said and mine.isdisjoint(task_numbers(said[0].ranks or "")):
             return f"by the nodes' clocks it was {_who(first)}, but srun names another one first"
         if said:
             return ""
@@ -205,7 +205,7 @@ class Ranks:
         """The task that died of SIGKILL, before every other, when the OOM killer took a process of the step."""
         killed = [d for d in self._by_status if d.signal == signals.SIGKILL]
         if self._own_kills() and killed and killed[0] is self._by_status[0]:
-            numbers = _numbers(killed[0].ranks or "")
+            numbers = task_numbers(killed[0].ranks or "")
             alone = all(self._before(killed[0], other) for other in killed[1:])
             if len(numbers) == 1 and alone:
                 return FirstFailure(
@@ -216,7 +216,7 @@ class Ranks:
         recorded = any(s.state == "OUT_OF_MEMORY" for s in self.accounting.app_steps())
         own = recorded or not self.accounting.steps_known  # else the line is of another job's log
         if len(blamed) == 1 and own and not self.failed and not killed:
-            numbers = _numbers(blamed[0].fields["tasks"])
+            numbers = task_numbers(blamed[0].fields["tasks"])
             if len(numbers) == 1:
                 node = blamed[0].fields.get("node") or blamed[0].node
                 return FirstFailure(numbers[0], node, blamed[0].at, "out of memory, says srun", blamed[0].cite)
@@ -252,7 +252,7 @@ def _what(death: Death) -> str:
     return f"exited with code {death.code}"
 
 
-def _numbers(text: str) -> list[int]:
+def task_numbers(text: str) -> list[int]:
     """`0-57,59-63` as numbers, sorted; empty for anything else. Bounded: a forged range cannot eat the memory."""
     found: list[int] = []
     for part in text.split(","):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable
 
@@ -27,7 +28,7 @@ ECHOES = frozenset({
 ECHO_TYPES = frozenset({
     "ChildFailedError", "CalledProcessError", "DistBackendError", "DistNetworkError", "ProcessExitedException",
     "ProcessRaisedException", "BrokenPipeError", "ConnectionResetError", "ConnectionError", "EOFError",
-    "KeyboardInterrupt", "SystemExit", "SignalException", "RemoteError",
+    "KeyboardInterrupt", "SystemExit", "SignalException", "RemoteError", "DistStoreError",
 })  # fmt: skip
 """Python exceptions with which a process reports that another one ended."""
 
@@ -81,11 +82,15 @@ class Telling:
                 continue
             if sign.id not in ERRORS and sign.fields.get("traceback") is None:
                 continue
-            short = sign.fields.get("type", "").rsplit(".", 1)[-1]
-            if short in ECHO_TYPES or self._by_line[_place(sign)] & (ECHOES - {"log_end", "log_tail"}):
+            if exception_type(sign) in ECHO_TYPES or self._by_line[_place(sign)] & (ECHOES - {"log_end", "log_tail"}):
                 continue
             found.append(sign)
         return tuple(found)
+
+    @property
+    def own_errors(self) -> tuple[Sign, ...]:
+        """Lines in which a program names an error of its own, in order; what echoes another failure is left out."""
+        return self._statements
 
     def said(self, says: str, *ids: str) -> Fact:
         """Whether a line of one of these families was seen. The mere lack of one excludes nothing worth a citation."""
@@ -169,7 +174,7 @@ class Telling:
         """The last exception is one that only the program's own code can bring about (KeyError, TypeError, ...)."""
         says = "the last exception is an error in the program's own logic"
         last = self.log.of("python_exception")[-1:]
-        if last and last[0].fields.get("type", "").rsplit(".", 1)[-1] in LOGIC:
+        if last and exception_type(last[0]) in LOGIC:
             return true(says, last)
         return unknown(says, "no such exception was seen", self.log.how)
 
@@ -189,6 +194,11 @@ class Telling:
             if not self._by_line[_place(sign)] & wanted:
                 return sign
         return None
+
+
+def exception_type(sign: Sign) -> str:
+    """The name of the exception without its modules (`DistBackendError`), empty if the line names none."""
+    return re.split(r"[.:]", sign.fields.get("type", ""))[-1]
 
 
 def _place(sign: Sign) -> tuple[str, int]:

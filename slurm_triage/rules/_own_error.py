@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from slurm_triage.facts import Job
 from slurm_triage.facts._logic import any_of, true, unknown
-from slurm_triage.facts.telling import ECHO_TYPES
-from slurm_triage.model import Fact, Sign
+from slurm_triage.facts.telling import exception_type
+from slurm_triage.model import Fact
 
 OWN_TYPES = frozenset({
     "ModuleNotFoundError", "NameError", "SyntaxError", "IndentationError", "TabError", "UnboundLocalError", "TypeError",
@@ -29,9 +29,9 @@ def own_error(job: Job) -> Fact:
 
 
 def _by_type(job: Job, says: str) -> Fact:
-    every = job.log.of("python_exception")
-    own = tuple(s for s in every if _type(s) in OWN_TYPES and NOTHING not in s.cite.text)
-    if len(own) < len([s for s in every if _type(s) not in ECHO_TYPES]):
+    every = [s for s in job.telling.own_errors if s.id == "python_exception"]
+    own = tuple(s for s in every if exception_type(s) in OWN_TYPES and NOTHING not in s.cite.text)
+    if len(own) < len(every):
         return unknown(says, "an exception was named that may have its cause outside", job.log.how)
     return job.proof.ended_on(says, (*own, *job.log.of(*SURE_ERRORS)), *OWN_ERRORS)
 
@@ -43,7 +43,3 @@ def _by_exit(job: Job, says: str) -> Fact:
         return unknown(says, "the output holds more than is understood, or no task's exit", job.log.how)
     proof = job.proof.ended_on(says, job.log.of(*OWN_ERRORS), *OWN_ERRORS)
     return true(says, [*proof.cites, *(d.cite for d in ended[:1])]) if proof.holds else proof
-
-
-def _type(sign: Sign) -> str:
-    return sign.fields.get("type", "").rsplit(".", 1)[-1]

@@ -1,7 +1,8 @@
 """Rule: the echo of another rank's end."""
 
 from slurm_triage.facts import Job
-from slurm_triage.model import Owner
+from slurm_triage.facts._logic import all_of, true, unknown
+from slurm_triage.model import Fact, Owner
 from slurm_triage.rules import Said, action, owner, require, rule, summary, support
 from slurm_triage.rules._told import not_an_echo
 
@@ -36,8 +37,18 @@ def peer_rank_died(job: Job) -> Said:
     """
     lost = job.distributed.lost_peer
     yield require(lost)
-    yield support(job.telling.last_word("a lost connection was the last thing to fail", *LINES))
+    last = job.telling.last_word("a lost connection was the last thing to fail", *LINES)
+    yield support(all_of(last.says, last, _nobody_else(job)))
     yield from not_an_echo(job, lost)
     yield owner(Owner.USER)
     yield summary("A rank lost its connection to another rank; the reason lies with that other rank.")
     yield action("Find the rank that ended first: its output holds the reason.")
+
+
+def _nobody_else(job: Job) -> Fact:
+    """No rank names an error of its own: where one does, the lost connections are its echo."""
+    says = "no rank names an error of its own"
+    own = job.telling.own_errors[-1:]
+    if own:
+        return unknown(says, f"line {own[0].cite.line} names one", job.log.how)
+    return true(says, job.log.of(*LINES)[:1])
