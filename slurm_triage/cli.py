@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurm_triage import __version__, case, check_rules_cli, doctor_cli, grep, install_cli, service_cli, site, spool_cli
+from slurm_triage import __version__, case, site
 from slurm_triage.engine import Study, ended_badly, study, study_events
 from slurm_triage.model import Coverage, Diagnosis
-from slurm_triage.node import cli as agent_cli
-from slurm_triage.report.brief import brief
-from slurm_triage.report.delivery import Refused, deliver
-from slurm_triage.report.document import document
-from slurm_triage.report.explain import explain
-from slurm_triage.report.text import render
 
+# What only some uses need is imported where it is used: people wait for a diagnosis, and half of it would be imports.
 if TYPE_CHECKING:
     from slurm_triage.live import Gathered
+    from slurm_triage.sources._finder import Found
 
 OK, UNREADABLE, NO_EVIDENCE = 0, 2, 3
 SHOW_PROGRESS_FROM = 20
 """Folders from which a counter is shown on a terminal."""
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(verb: str = "") -> argparse.ArgumentParser:
+    """The parser of the whole command; when one of `_VERBS` was typed, of these alone."""
     parser = argparse.ArgumentParser(prog="slurm-triage", description="Why did this Slurm job die, and who has to act?")
     parser.add_argument("--version", action="version", version=f"slurm-triage {__version__}")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
@@ -107,25 +105,30 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help="new file to write (default: slurm-triage-<jobid>.tar.gz in the current folder)",
     )
-    check_rules_cli.add_verb(verbs)
-    spool_cli.add_verb(verbs)
-    service_cli.add_verb(verbs)
-    agent_cli.add_verb(verbs)
-    doctor_cli.add_verb(verbs)
-    install_cli.add_verb(verbs)
+    if verb not in _VERBS:
+        for name in _OTHERS.values():
+            importlib.import_module(name).add_verb(verbs)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
-    options = _parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    options = _parser(words[0] if words else "").parse_args(words)
     try:
-        status = _VERBS[options.verb](options)
+        status = _run(options)
         sys.stdout.flush()
         return status
     except BrokenPipeError:  # the reader (head, less) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.verb in _VERBS:
+        return _VERBS[options.verb](options)
+    status: int = importlib.import_module(_OTHERS[options.verb]).run(options, _complain)
+    return status
 
 
 def _diagnose(options: argparse.Namespace) -> int:
@@ -184,6 +187,8 @@ def _know(named: str | None) -> bool:
 
 def _jobs_and_files(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """What was named, each once. Whatever exists is a file; a job id that is no file is a job."""
+    if not words:
+        return [], []
     from slurm_triage import live
 
     jobs = [word for word in dict.fromkeys(words) if live.job_id(word) is not None and not Path(word).exists()]
@@ -208,7 +213,7 @@ def _of_files(names: Sequence[str]) -> tuple[Study | None, int]:
             _complain(f"{name}: neither a file nor a job id (123, 123_4 or 123+1).")
             return None, UNREADABLE
     try:
-        found = paste.diagnose(files, grep.scan)
+        found = paste.diagnose(files, _scan)
     except OSError as error:
         _complain(f"{error.filename or 'a file'}: cannot be read: {error.strerror or error}.")
         return None, UNREADABLE
@@ -218,11 +223,17 @@ def _of_files(names: Sequence[str]) -> tuple[Study | None, int]:
 def _of_folder(folder: Path) -> tuple[Study | None, int]:
     """The study of an evidence folder, and the exit status that it stands for."""
     try:
-        found = study(case.read(folder), grep.scan)
+        found = study(case.read(folder), _scan)
     except OSError as error:
         _complain(f"{folder}: cannot be read: {error.strerror or error}. Name a folder that holds evidence files.")
         return None, UNREADABLE
     return _with_evidence(found, f"{folder}: no file in it")
+
+
+def _scan(file: case.EvidenceFile, literals: Sequence[bytes]) -> Iterator[Found]:
+    from slurm_triage import grep
+
+    return grep.scan(file, literals)
 
 
 def _with_evidence(found: Study, nothing: str) -> tuple[Study | None, int]:
@@ -323,39 +334,23 @@ def _bundle(options: argparse.Namespace) -> int:
     return OK
 
 
-def _check_rules(options: argparse.Namespace) -> int:
-    return check_rules_cli.run(options, _complain)
-
-
-def _spool(options: argparse.Namespace) -> int:
-    return spool_cli.run(options, _complain)
-
-
-def _service(options: argparse.Namespace) -> int:
-    return service_cli.run(options, _complain)
-
-
-def _agent(options: argparse.Namespace) -> int:
-    return agent_cli.run(options, _complain)
-
-
-def _doctor(options: argparse.Namespace) -> int:
-    return doctor_cli.run(options, _complain)
-
-
-def _install(options: argparse.Namespace) -> int:
-    return install_cli.run(options, _complain)
-
-
 def _print(found: Study, options: argparse.Namespace, *, several: bool) -> None:
     diagnosis = found.diagnosis
     if options.format == "json":
+        from slurm_triage.report.document import document
+
         text = json.dumps(document(diagnosis), ensure_ascii=True, indent=None if several else 2)
     elif options.format == "brief":
+        from slurm_triage.report.brief import brief
+
         text = brief(diagnosis)
     else:
+        from slurm_triage.report.text import render
+
         text = render(diagnosis).rstrip("\n")
     if options.explain and options.format != "json":
+        from slurm_triage.report.explain import explain
+
         text += "\n\n" + "\n".join(explain(part).rstrip("\n") for part in diagnosis.parts or (diagnosis,))
     print(text + ("\n" if several and options.format == "text" else ""))
 
@@ -388,6 +383,9 @@ def _record(found: Study, path: Path) -> bool:
 
 
 def _deliver(part: Diagnosis, directory: Path) -> bool:
+    from slurm_triage.report.delivery import Refused, deliver
+    from slurm_triage.report.text import render
+
     try:
         deliver(directory, part, render(part))
     except Refused as error:
@@ -409,14 +407,13 @@ def _complain(text: str) -> None:
     print(f"slurm-triage: {printable}", file=sys.stderr)
 
 
-_VERBS = {
-    "diagnose": _diagnose,
-    "explain": _explain,
-    "bundle": _bundle,
-    "check-rules": _check_rules,
-    "spool": _spool,
-    "service": _service,
-    "agent": _agent,
-    "doctor": _doctor,
-    "install": _install,
+_VERBS = {"diagnose": _diagnose, "explain": _explain, "bundle": _bundle}
+_OTHERS = {
+    "check-rules": "slurm_triage.check_rules_cli",
+    "spool": "slurm_triage.spool_cli",
+    "service": "slurm_triage.service_cli",
+    "agent": "slurm_triage.node.cli",
+    "doctor": "slurm_triage.doctor_cli",
+    "install": "slurm_triage.install_cli",
 }
+"""Verbs that stand in modules of their own, each with `add_verb` and `run`."""
