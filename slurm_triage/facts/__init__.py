@@ -16,7 +16,6 @@ from slurm_triage.facts.exits import Exits
 from slurm_triage.facts.first_words import FirstWords
 from slurm_triage.facts.gpu import Gpu
 from slurm_triage.facts.gpu_memory import GpuMemory
-from slurm_triage.facts.gpu_memory import GpuMemory
 from slurm_triage.facts.host_hardware import HostHardware
 from slurm_triage.facts.launch import Launch
 from slurm_triage.facts.limits import Limits
@@ -135,11 +134,6 @@ class Job:
     def gpu(self) -> Gpu:
         """GPU errors: Xids, SXids, fabric."""
         return Gpu(self.log, self.exits, self.telling, self.kernel, self.limits)
-
-    @once
-    def gpu_memory(self) -> GpuMemory:
-        """What a refused allocation on the GPU says about its memory."""
-        return GpuMemory(self.log)
 
     @once
     def gpu_memory(self) -> GpuMemory:
