@@ -4,6 +4,7 @@ from slurm_triage import signals
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, rule, summary
+from slurm_triage.rules._advice import fitting_advice
 from slurm_triage.rules._crash import CRASH_ECHOES, crash, where
 
 HANDLERS = ("python_fatal_signal", "sigsegv_handler", "dataloader_worker_killed_segv", "tcl_fork_bug")
@@ -55,3 +56,4 @@ def app_segfault(job: Job) -> Said:
     yield summary(f"A process of the job died of a segmentation fault{where(job, signals.SIGSEGV)}.")
     yield action("Get a stack of the first process that crashed (core file or gdb).")
     yield action("Check for mixed builds of libraries and compilers.")
+    yield from fitting_advice(job, "segfault")

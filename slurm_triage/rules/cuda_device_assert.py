@@ -4,6 +4,7 @@ from slurm_triage import signals
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, rule, summary
+from slurm_triage.rules._advice import fitting_advice
 from slurm_triage.rules._told import GPU_ECHOES, proven, told
 
 
@@ -40,3 +41,4 @@ def cuda_device_assert(job: Job) -> Said:
     yield owner(Owner.USER)
     yield summary("An assertion failed in GPU code (an index or a label out of range, most often).")
     yield action("Check indices, labels and token ids against the sizes in the model.")
+    yield from fitting_advice(job, "gpu_fault")

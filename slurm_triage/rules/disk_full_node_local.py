@@ -3,6 +3,7 @@
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, note, owner, refute, rule, summary
+from slurm_triage.rules._advice import fitting_advice
 from slurm_triage.rules._storage import CARRIERS
 from slurm_triage.rules._told import ECHOES, proven, told_by
 
@@ -45,5 +46,6 @@ def disk_full_node_local(job: Job) -> Said:
     yield owner(Owner.ADMIN)
     yield summary("A file system was full.")
     yield action("See which file system is full, and who fills it.", "df -h; df -i; du -xsh /tmp/* | sort -h | tail")
+    yield from fitting_advice(job, "disk_full")
     if not job.storage.full_local.holds:
         yield note("The message does not say which file system is full: it may be a shared one, or the user's.")

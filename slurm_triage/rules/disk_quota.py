@@ -4,6 +4,7 @@ from slurm_triage.facts import Job
 from slurm_triage.facts._logic import any_of
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, require, rule, summary, support
+from slurm_triage.rules._advice import fitting_advice
 from slurm_triage.rules._storage import CARRIERS
 from slurm_triage.rules._told import ECHOES, outlived, proven
 
@@ -54,3 +55,4 @@ def disk_quota(job: Job) -> Said:
     yield owner(Owner.USER)
     yield summary("A quota, or the room on a personal or project file system, was used up.")
     yield action("Check quota and inodes of home and project; move caches elsewhere.", "quota -s; df -hi $HOME")
+    yield from fitting_advice(job, "disk_full")

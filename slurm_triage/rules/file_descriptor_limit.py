@@ -3,6 +3,7 @@
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, rule, summary
+from slurm_triage.rules._advice import fitting_advice
 from slurm_triage.rules._told import ECHOES, proven, told
 
 
@@ -45,3 +46,4 @@ def file_descriptor_limit(job: Job) -> Said:
     yield owner(Owner.ADMIN if node else Owner.USER)
     yield summary("The limit on open files was reached" + (" (of the whole node)." if node else "."))
     yield action("Raise the soft limit in the job or open fewer files.", "ulimit -Sn; ulimit -Hn")
+    yield from fitting_advice(job, "file_descriptors")

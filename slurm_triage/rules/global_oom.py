@@ -4,6 +4,7 @@ from slurm_triage.facts import Job
 from slurm_triage.facts.numbers import size
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support, when
+from slurm_triage.rules._advice import fitting_advice
 from slurm_triage.rules._memory import OOM_ECHOES, ask, first_kill, victim
 
 
@@ -68,6 +69,7 @@ def global_oom(job: Job) -> Said:
         yield owner(Owner.USER)
         yield summary(f"The whole node was out of memory; this job's own user held the most ({use}).")
         yield action("Use less memory, or more nodes: this node has no more.", ask(job))
+        yield from fitting_advice(job, "host_memory")
     else:
         yield owner(Owner.ADMIN if far_below else Owner.UNKNOWN)
         yield summary(f"The whole node was out of memory and the kernel killed {victim(job)} of this job ({use}).")

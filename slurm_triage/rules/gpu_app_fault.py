@@ -4,6 +4,7 @@ from slurm_triage.facts import Job
 from slurm_triage.facts.gpu import CHANNEL_RESET, CONTAINED, MEMORY_UNCORRECTABLE, OFF_BUS, PROGRAM
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, refute, rule, summary
+from slurm_triage.rules._advice import fitting_advice
 from slurm_triage.rules._told import GPU_ECHOES, driver
 
 TEXTS = ("cuda_illegal_access", "cuda_launch_failed")
@@ -53,3 +54,4 @@ def gpu_app_fault(job: Job) -> Said:
     yield owner(Owner.USER)
     yield summary("GPU code of the program faulted (illegal access or exception).")
     yield action("Find the kernel with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer.")
+    yield from fitting_advice(job, "gpu_fault")

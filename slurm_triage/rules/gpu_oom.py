@@ -4,6 +4,7 @@ from slurm_triage import signals
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, rule, summary
+from slurm_triage.rules._advice import fitting_advice
 from slurm_triage.rules._told import GPU_ECHOES, cuda_aborts, proven, told
 
 OF_ALLOCATOR = ("OutOfMemoryError", "out of memory. Tried to allocate")
@@ -51,3 +52,4 @@ def gpu_oom(job: Job) -> Said:
     yield summary("The GPU's memory was used up.")
     yield action("Use less GPU memory: smaller batch, sharding, or offload.", "nvidia-smi")
     yield action("If another process is named in the message, make sure that only one job uses the GPU.")
+    yield from fitting_advice(job, "gpu_memory")

@@ -4,6 +4,7 @@ from slurm_triage.facts import Job
 from slurm_triage.facts._logic import all_of, true, unknown
 from slurm_triage.model import Fact, Owner
 from slurm_triage.rules import Said, action, owner, require, rule, summary, support
+from slurm_triage.rules._advice import fitting_advice
 
 SILENT_PART = 0.5
 SILENT_AT_LEAST = 1800.0
@@ -48,6 +49,7 @@ def hang_until_time_limit(job: Job) -> Said:
     yield owner(Owner.USER)
     yield summary("The job reached its time limit after a long silence of its output.")
     yield action("Get stacks of all ranks while it hangs.", "srun --overlap --jobid JOBID py-spy dump --pid PID")
+    yield from fitting_advice(job, "hang")
 
 
 def _silence(job: Job) -> Fact:

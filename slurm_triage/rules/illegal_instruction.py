@@ -4,6 +4,7 @@ from slurm_triage import signals
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, rule, summary
+from slurm_triage.rules._advice import fitting_advice
 from slurm_triage.rules._crash import CRASH_ECHOES, crash, where
 
 
@@ -43,3 +44,4 @@ def illegal_instruction(job: Job) -> Said:
     yield owner(Owner.USER)
     yield summary(f"A process of the job died of an illegal instruction{where(job, signals.SIGILL)}.")
     yield action("Use a build for this node's CPU, or nodes that fit the build.", "lscpu")
+    yield from fitting_advice(job, "illegal_instruction")

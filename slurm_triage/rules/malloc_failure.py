@@ -5,6 +5,7 @@ from slurm_triage.facts import Job
 from slurm_triage.facts._logic import all_of, true, unknown
 from slurm_triage.model import Fact, Owner
 from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
+from slurm_triage.rules._advice import fitting_advice
 from slurm_triage.rules._told import proven
 
 SIGNS = ("python_memory_error", "cpp_bad_alloc", "fork_enomem", "java_oom", "alloc_failed")
@@ -52,6 +53,7 @@ def malloc_failure(job: Job) -> Said:
     yield summary("A request for memory was refused inside the program; no OOM killer was involved.")
     yield action("Compare the size asked for with `ulimit -v` inside the job.")
     yield action("Check the sizes that lead to it: array shapes, file lengths, a wrong unit.")
+    yield from fitting_advice(job, "host_memory")
 
 
 def _uncaught(job: Job) -> Fact:

@@ -4,6 +4,7 @@ from slurm_triage.facts import Job
 from slurm_triage.facts._logic import all_of, true, unknown
 from slurm_triage.model import Fact, Owner
 from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary
+from slurm_triage.rules._advice import fitting_advice
 
 SLOW = 1000
 """Failed charges before the kill from which the use crept up on the limit (a single jump leaves a few)."""
@@ -40,6 +41,7 @@ def mem_leak_growth(job: Job) -> Said:
     yield owner(Owner.USER)
     yield summary("The memory's use crept up to the limit before the kill; it may be a leak.")
     yield action("Sample the memory's use over time before asking for more.", "sstat -j JOBID -o JobID,MaxRSS")
+    yield from fitting_advice(job, "memory_growth")
 
 
 def _crept_up(job: Job) -> Fact:

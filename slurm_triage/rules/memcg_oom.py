@@ -3,6 +3,7 @@
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, confirm, owner, refute, require, rule, summary, support, when
+from slurm_triage.rules._advice import fitting_advice
 from slurm_triage.rules._memory import OOM_ECHOES, first_kill, own_limit_advice, use_and_limit, victim
 
 
@@ -53,3 +54,4 @@ def memcg_oom(job: Job) -> Said:
     sure = "reached its memory limit" if job.memory.own_limit_hit.holds else "very likely reached a memory limit"
     yield summary(f"The job {sure} and {victim(job)} was killed for it ({use_and_limit(job)}).")
     yield from own_limit_advice(job)
+    yield from fitting_advice(job, "host_memory")

@@ -4,6 +4,7 @@ from slurm_triage.facts import Job
 from slurm_triage.facts._logic import all_of
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support, when
+from slurm_triage.rules._advice import fitting_advice
 from slurm_triage.rules._memory import OOM_ECHOES, ask, first_kill, own_limit_advice, use_and_limit, victim
 
 
@@ -54,3 +55,4 @@ def memcg_oom_child_only(job: Job) -> Said:
     )
     yield action("Do not trust the results yet: see what the killed process left out.", ask(job))
     yield from own_limit_advice(job)
+    yield from fitting_advice(job, "host_memory")

@@ -5,6 +5,7 @@ from slurm_triage.facts import Job
 from slurm_triage.facts._logic import unknown
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, require, rule, summary, support
+from slurm_triage.rules._advice import fitting_advice
 from slurm_triage.rules._told import not_an_echo, proven
 
 LINES = ("mpi_abort", "mpi_error")
@@ -53,3 +54,4 @@ def mpi_abort(job: Job) -> Said:
     ranks = [s.fields["rank"] for s in job.log.of(*LINES) if s.fields.get("rank")]
     yield summary(f"Rank {ranks[0]} ended the job through MPI." if ranks else "A rank ended the job through MPI.")
     yield action("Read what that rank printed just before MPI_Abort.")
+    yield from fitting_advice(job, "rank_died")

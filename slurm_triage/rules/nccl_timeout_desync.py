@@ -3,6 +3,7 @@
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, require, rule, summary, support
+from slurm_triage.rules._advice import fitting_advice
 from slurm_triage.rules._told import not_an_echo, proven
 
 LINES = ("nccl_timeout", "gloo_timeout", "nccl_mismatch")
@@ -54,3 +55,4 @@ def nccl_timeout_desync(job: Job) -> Said:
     split = bool(job.distributed.ranks_disagree.holds)
     yield summary("The ranks were in different collectives." if split else "A collective did not finish on all ranks.")
     yield action("Find the rank that did not join the collective, and why.", "grep -n 'Watchdog\\|collective' LOG")
+    yield from fitting_advice(job, "collective_timeout")

@@ -5,6 +5,7 @@ from slurm_triage.facts import Job
 from slurm_triage.facts._logic import all_of, negation
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, refute, rule, summary
+from slurm_triage.rules._advice import fitting_advice
 from slurm_triage.rules._told import ECHOES, proven, told_by
 
 
@@ -45,6 +46,7 @@ def page_size_mismatch(job: Job) -> Said:
     yield owner(Owner.USER)
     yield summary("The program's allocator was built for another page size than the node's kernel uses.")
     yield action("Use a build for this node's page size.", "getconf PAGESIZE; uname -m")
+    yield from fitting_advice(job, "page_size")
 
 
 ALLOCATOR_ENDS = (signals.SIGABRT, signals.SIGTRAP)

@@ -4,6 +4,7 @@ from slurm_triage.facts import Job
 from slurm_triage.facts._logic import all_of, true, unknown
 from slurm_triage.model import Fact, Owner
 from slurm_triage.rules import Said, action, owner, require, rule, summary, support
+from slurm_triage.rules._advice import fitting_advice
 from slurm_triage.rules._told import not_an_echo
 
 LINES = ("nccl_remote_exit", "pmix_peer_lost")
@@ -43,6 +44,7 @@ def peer_rank_died(job: Job) -> Said:
     yield owner(Owner.USER)
     yield summary("A rank lost its connection to another rank; the reason lies with that other rank.")
     yield action("Find the rank that ended first: its output holds the reason.")
+    yield from fitting_advice(job, "rank_died")
 
 
 def _nobody_else(job: Job) -> Fact:

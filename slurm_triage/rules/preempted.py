@@ -3,6 +3,7 @@
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, note, owner, require, rule, summary, when
+from slurm_triage.rules._advice import fitting_advice
 from slurm_triage.rules._endings import after_term, grace_window
 
 
@@ -61,5 +62,6 @@ def preempted(job: Job) -> Said:
         f"scontrol show job {job.attempt.job_id or 'JOBID'}",
     )
     yield action("To avoid preemption, ask which partitions or QOS are not preemptable.")
+    yield from fitting_advice(job, "preemption")
     if by is None:
         yield note("Who preempted it: slurmctld's log names the job (`preempted JobId=... to reclaim resources for`).")

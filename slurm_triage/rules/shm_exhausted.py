@@ -4,6 +4,7 @@ from slurm_triage.facts import Job
 from slurm_triage.facts._logic import true
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
+from slurm_triage.rules._advice import fitting_advice
 
 
 @rule("shm_exhausted", supersedes=("bus_error_io", "app_error", "peer_rank_died"))
@@ -50,3 +51,4 @@ def shm_exhausted(job: Job) -> Said:
     yield owner(Owner.USER)
     yield summary("Shared memory (/dev/shm) was too small for the program's workers.")
     yield action("Give the container or job more shared memory, or use fewer workers.", "df -h /dev/shm")
+    yield from fitting_advice(job, "shared_memory")

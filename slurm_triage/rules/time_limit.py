@@ -4,6 +4,7 @@ from slurm_triage.facts import Job
 from slurm_triage.facts.numbers import span
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, when
+from slurm_triage.rules._advice import fitting_advice
 from slurm_triage.rules._endings import after_term
 
 
@@ -57,3 +58,4 @@ def time_limit(job: Job) -> Said:
         f"sacct -j {job_id} -o JobID,Elapsed,Timelimit,TotalCPU,State",
     )
     yield action("If it did: save state before the limit (--signal), or plan for a longer run. If not, it hung.")
+    yield from fitting_advice(job, "time_limit")
