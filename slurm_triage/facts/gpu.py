@@ -7,6 +7,7 @@ Numbers alone decide little. Many Xids only follow another one, and the order of
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -18,16 +19,26 @@ from slurm_triage.facts.exits import Exits
 from slurm_triage.facts.limits import Limits
 from slurm_triage.facts.log import Log
 from slurm_triage.facts.telling import Telling
+from slurm_triage.knowledge.nvidia import DECIDES, OPEN, sxids, xids
 from slurm_triage.model import Fact, Sign
 
-OFF_BUS = (79,)
-MEMORY_UNCORRECTABLE = (48, 95, 140, 171, 172)
-CONTAINED = (94,)
-ROW_REMAP = (63, 64, 156, 160, 161)
-FIRMWARE = (61, 62, 119, 120)
-PROGRAM = (13, 31, 69)
-NVLINK = (74, 136, 144, 145, 146, 147, 148, 149, 150, 155)
-CHANNEL_RESET = 43
+OFF_BUS = "gpu_fallen_off_bus"
+MEMORY = "gpu_ecc_uncorrectable"
+CONTAINED = "gpu_ecc_contained"
+ROW_REMAP = "gpu_row_remap_pending"
+NVLINK = "nvlink_error"
+"""Causes whose numbers are asked for here; which numbers those are, `knowledge/nvidia_xid.csv` says."""
+
+LASTING = (OFF_BUS, ROW_REMAP)
+"""Causes whose Xids tell of a state that stays until a reset or a reboot."""
+PREVIOUS = re.compile(r"caused by previous Xid (\d{1,5})\b")
+"""In an Xid 45: what the channels were removed for (open modules from 570.123.01 on, kernel_rc.c)."""
+SAME_EVENT = 1.0
+"""Seconds within which the GPUs of a node tell of one event of their fabric."""
+MANY = 3
+"""Processes on one GPU whose faults are no longer taken for one user's bad luck."""
+OUTLIVES = 60.0
+"""Seconds after the job's end from which on a process that the driver names was none of the job's."""
 
 WORDS = {
     79: ("fallen off the bus",),
@@ -47,6 +58,9 @@ KIN = (
 )  # fmt: skip
 """Families with which a program shows that a GPU failed under it."""
 
+NAME_PIDS = ("shell_signal", "torchrun_child_failed", "torchrun_failure_detail", "torchrun_closing_signal")
+"""Families in which the job's shell and launcher name its processes."""
+
 
 class Gpu:
     """Xids and GPU errors of the attempt."""
@@ -60,17 +74,22 @@ class Gpu:
 
     # ------------------------------------------------------------------------------------------ the driver's lines
 
-    def xids(self, *numbers: int) -> tuple[Witness, ...]:
-        """Kernel lines with one of these Xids; the text of 79 counts without its number too."""
+    def xids(self, *causes: str, roles: tuple[str, ...] = DECIDES) -> tuple[Witness, ...]:
+        """Kernel lines with an Xid that speaks for one of these causes; the text of 79 counts without its number."""
         if not self.log.of("nvidia_xid", "nvrm_off_bus"):
             return ()
-        stay = {n for n in numbers if n in (*OFF_BUS, *ROW_REMAP)}
+        numbers = xids(*causes, roles=roles)
+        stay = numbers & xids(*LASTING)
         found = self.kernel.of("nvidia_xid", where=lambda s: number(s) in stay, lasting=True)
         found += self.kernel.of("nvidia_xid", where=lambda s: number(s) in numbers and number(s) not in stay)
-        if any(n in OFF_BUS for n in numbers):
+        if OFF_BUS in causes and "first" in roles:
             found += self.kernel.of("nvrm_off_bus", lasting=True)
-        found = tuple(replace(w, ours=self._is_ours(w.sign)) for w in found)
+        found = tuple(replace(w, ours=self._is_ours(w.sign)) for w in found if not self._of_another_process(w.sign))
         return tuple(sorted(found, key=lambda w: (w.sign.cite.file, w.sign.cite.line)))
+
+    def left_open(self, cause: str) -> tuple[Witness, ...]:
+        """Kernel lines with an Xid of which not even the vendor says what is behind it; this cause may be."""
+        return self.xids(cause, roles=OPEN)
 
     @once
     def _had_none(self) -> bool:
@@ -105,22 +124,73 @@ class Gpu:
         no GPU, unless its program tells of one."""
         if self._had_none and not self._named:
             return None if self.felt.holds else False
+        if self._named_another(sign):
+            return None
         pci, node = address(sign), _node(sign)
         own = {p for n, p in self._own if None in (n, node) or n == node}
         if not own or pci is None or pci in own:
             return True
         return None if self.exits.records.several else False
 
-    def has(self, *numbers: int) -> bool:
-        """Whether the kernel printed one of these Xids."""
-        return bool(self.xids(*numbers))
+    @once
+    def mmu_faults(self) -> tuple[Witness, ...]:
+        """Lines that tell of a memory fault without the number of an Xid beside it (a broken or shortened line)."""
+        numbered = {(s.cite.file, s.cite.line) for s in self.log.of("nvidia_xid")}
+        return self.kernel.of("nvidia_mmu_fault", where=lambda s: (s.cite.file, s.cite.line) not in numbered)
 
-    def quoted(self, *numbers: int) -> tuple[Sign, ...]:
+    def quoted(self, *causes: str) -> tuple[Sign, ...]:
         """The same lines where somebody printed them into the job's output: the program's word, not the kernel's."""
-        found = [s for s in self.log.of("quoted_nvidia_xid") if number(s) in numbers]
-        if any(n in OFF_BUS for n in numbers):
+        lines = self.log.of("quoted_nvidia_xid")
+        numbers = xids(*causes) if lines else frozenset()
+        found = [s for s in lines if number(s) in numbers]
+        if OFF_BUS in causes:
             found += self.log.of("quoted_nvrm_off_bus")
         return tuple(found)
+
+    # ------------------------------------------------------------------------------------------ whose process
+
+    @once
+    def _task_pids(self) -> frozenset[str]:
+        return frozenset(str(t.pid) for t in self.exits.tasks if t.pid)
+
+    @once
+    def _printed_pids(self) -> frozenset[str]:
+        """Processes that the job's shell and launcher name. In a container their numbers are none of the kernel's."""
+        return frozenset(s.fields["pid"] for s in self.log.of(*NAME_PIDS) if s.fields.get("pid"))
+
+    def _of_another_process(self, sign: Sign) -> bool:
+        """Whether the driver names a process that was there before the job, or still is well after it."""
+        pid = sign.fields.get("pid")
+        return pid is not None and (_node(sign), pid) in self._outliving
+
+    @once
+    def _outliving(self) -> frozenset[tuple[str | None, str]]:
+        """Processes, by node, that a line of the driver surely names before the job's start or well after its end."""
+        start, end = self.kernel.attempt.start, self.kernel.attempt.end
+        found = set()
+        for sign in self.log.of("nvidia_xid"):
+            pid, at = sign.fields.get("pid"), sign.at
+            if pid is None or pid == "0" or at is None or pid in self._task_pids:
+                continue
+            before = start is not None and start.zoned == at.zoned and at.hi < start.lo - OUTLIVES
+            after = end is not None and end.zoned == at.zoned and at.lo > end.hi + OUTLIVES
+            if before or after:
+                found.add((_node(sign), pid))
+        return frozenset(found)
+
+    def _named_another(self, sign: Sign) -> bool:
+        """Whether the driver names a process that is none of the tasks, whose numbers are known. A child of a task is
+        none either: nothing but what the program felt then ties the line to the job."""
+        pid = sign.fields.get("pid")
+        if pid is None or pid == "0" or not self._task_pids:
+            return False
+        return pid not in self._task_pids and pid not in self._printed_pids
+
+    def _felt_anyway(self, witnesses: Iterable[Witness]) -> tuple[Witness, ...]:
+        """Lines that name an unknown process count, short of a proof, where the program itself failed at the GPU."""
+        if not self.felt.holds:
+            return tuple(witnesses)
+        return tuple(replace(w, ours=True) if w.ours is None and self._named_another(w.sign) else w for w in witnesses)
 
     def spelled_out(self, witnesses: Iterable[Witness]) -> bool:
         """Whether a line has the words that go with its number, so that it may blame hardware."""
@@ -147,7 +217,7 @@ class Gpu:
 
     def tells(self, says: str, witnesses: Iterable[Witness]) -> Fact:
         """It likely ended the job."""
-        return self.kernel.tells(says, witnesses, self.felt, *KIN)
+        return self.kernel.tells(says, self._felt_anyway(witnesses), self.felt, *KIN)
 
     def proves(self, says: str, witnesses: Iterable[Witness]) -> Fact:
         """It surely ended the job: in its time, on its node, and felt by it."""
@@ -158,12 +228,12 @@ class Gpu:
         near = self.kernel.near(witnesses, self.felt)
         return bool(self.tells(says, near).holds) and self.spelled_out(near)
 
-    def apart_from(self, says: str, *numbers: int) -> Fact:
-        """The driver printed one of these Xids too, of a GPU of the job: the one in question follows it.
+    def apart_from(self, says: str, *causes: str) -> Fact:
+        """The driver printed an Xid of one of these causes too, of a GPU of the job: the one in question follows it.
 
         Unknown where that line may be another GPU's, or does not surely stand close to the job's end, or may be lost.
         """
-        found = self.xids(*numbers)
+        found = self.xids(*causes)
         counted = self.kernel.near(found, self.felt)
         if counted:
             return true(says, [w.sign for w in counted[:2]])
@@ -173,15 +243,50 @@ class Gpu:
             return unknown(says, f"no such Xid is left; {LOST}", ELSEWHERE)
         return false(says, "no such Xid of the job's GPU was seen")
 
+    @once
+    def across_programs(self) -> Fact:
+        """A GPU on which the job's code faulted, faulted under other programs too, before or after it.
+
+        One program faults wherever it runs; one GPU that faults under programs that have nothing in common is suspect
+        (NVIDIA's Xid catalogue, workflows of 13 and 31). The kernel names at most 15 characters of a program.
+        """
+        says = "the same GPU faulted under other programs too"
+        mine = {(_node(w.sign), address(w.sign)) for w in self.xids("gpu_app_fault") if w.ours}
+        for gpu in mine:
+            numbers = xids("gpu_app_fault")
+            lines = [s for s in self.log.of("nvidia_xid") if number(s) in numbers and (_node(s), address(s)) == gpu]
+            lines = [s for s in lines if s.fields.get("pid") and s.fields.get("name")]
+            if len({s.fields["name"] for s in lines}) > 1 and len({s.fields["pid"] for s in lines}) >= MANY:
+                return true(says, [lines[0], lines[-1]])
+        return unknown(says, "no such lines were seen", "journalctl -k on the node: Xids of that GPU in other jobs")
+
     # ------------------------------------------------------------------------------------------ NVLink and fabric
 
     @once
     def nvlink_lines(self) -> tuple[Witness, ...]:
-        """Lines that report a fault of NVLink or of an NVSwitch; an SXid that the driver calls non-fatal is none."""
-        fatal = self.kernel.of("nvidia_sxid", where=lambda s: s.fields.get("class") == "Fatal", lasting=True)
+        """Lines that report a fault of NVLink or of an NVSwitch; an SXid that ends no job is none."""
+        fatal = self.kernel.of("nvidia_sxid", where=is_fatal, lasting=True)
         switch = self.kernel.of("nvidia_fabric", where=lambda s: "failure" in s.fields, lasting=True)
-        links = tuple(replace(w, ours=True) for w in self.xids(*NVLINK))  # either end of a link may report it
+        links = tuple(replace(w, ours=True) for w in self.xids(NVLINK))  # either end of a link may report it
         return (*switch, *fatal, *links)
+
+    @once
+    def nvlink_left_open(self) -> tuple[Witness, ...]:
+        """Lines of links and switches of which the sources disagree whether they end a job."""
+        switch = self.kernel.of("nvidia_sxid", where=lambda s: _sxid(s) in sxids(NVLINK, roles=OPEN))
+        return (*switch, *self.left_open(NVLINK))
+
+    @once
+    def gpus_at_once(self) -> int:
+        """How many GPUs of a node report a fault of their links within the same second: their fabric failed, not one
+        of them. 0 or 1 where they do not."""
+        most = 0
+        lines = [(w.sign.at, _node(w.sign), address(w.sign)) for w in self.nvlink_lines if w.sign.id == "nvidia_xid"]
+        for at, node, _ in lines:
+            if at is not None:
+                here = {p for other, n, p in lines if other and n == node and 0 <= other.lo - at.lo <= SAME_EVENT}
+                most = max(most, len(here))
+        return most
 
     @once
     def switch_failed(self) -> bool:
@@ -210,8 +315,23 @@ def _node(sign: Sign) -> str | None:
 
 
 def number(sign: Sign) -> int:
-    """The Xid of a line, 79 for the bare text, 0 if there is none."""
+    """The Xid of a line, 79 for the bare text, 0 if there is none; of a 45 that names what it follows, that number."""
     if sign.id.endswith("nvrm_off_bus"):
-        return OFF_BUS[0]
-    text = sign.fields.get("xid", "")
+        return 79
+    if previous := PREVIOUS.search(sign.fields.get("rest", "")):
+        return int(previous[1])
+    return _digits(sign.fields.get("xid", ""))
+
+
+def _sxid(sign: Sign) -> int:
+    return _digits(sign.fields.get("sxid", ""))
+
+
+def is_fatal(sign: Sign) -> bool:
+    """The driver's own word where it prints one; else what is known of the number."""
+    said = sign.fields.get("class")
+    return said == "Fatal" if said else _sxid(sign) in sxids(NVLINK)
+
+
+def _digits(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0

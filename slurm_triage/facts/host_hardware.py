@@ -154,11 +154,6 @@ class HostHardware:
         return self.pcie_lost + self.kernel.of("aer", where=_uncorrected_report) + self._ghes("pcie error")
 
     @once
-    def device_lost(self) -> Fact:
-        """A PCIe device could not be reached any more, as AER says."""
-        return self.kernel.seen("a PCIe device was lost", self.pcie_lost)
-
-    @once
     def bus_erred(self) -> Fact:
         """A PCIe device reported uncorrected errors: GPU faults beside them are their consequence."""
         return self.kernel.seen("a PCIe device reported uncorrected errors", self.pcie_uncorrected)

@@ -82,14 +82,16 @@ def driver(
     texts: tuple[str, ...] = (),
     unless: Fact | None = None,
     alone: bool = False,
+    left_open: tuple[Witness, ...] = (),
 ) -> Iterator[Item]:
     """The GPU driver's lines (they may confirm), the same lines in the output, and the program's words for it.
 
     `unless` is a worse error that explains these lines: where it holds it refutes, and it must not be unknown for a
     proof. `alone`: in an excerpt of a kernel log that tells nothing else, lines that say it in words are a proof, too;
-    not for numbers that mostly follow from something else (an excerpt may leave that out).
+    not for numbers that mostly follow from something else (an excerpt may leave that out). `left_open` are lines that
+    make the cause possible, no more.
     """
-    kernel = job.gpu.seen(says, lines)
+    kernel = job.gpu.seen(says, (*lines, *left_open))
     words = (*quoted, *job.log.of(*texts))
     seen = any_of(says, kernel, job.telling.given(says, words))
     yield require(seen)
@@ -103,7 +105,7 @@ def driver(
         yield confirm(job.proof.sole_story(f"{says}; the excerpt of the kernel log tells nothing else", worded))
     yield support(job.gpu.tells(f"{says}, and nothing else is named", lines))
     yield support(job.telling.last_of(f"the job's output says it: {says}", words, *KIN))
-    yield when(first(lines))
+    yield when(first(lines or left_open))
     yield from outlived(job, seen)
 
 

@@ -1,12 +1,13 @@
 """Rule: a fault on the GPU that the program caused."""
 
 from slurm_triage.facts import Job
-from slurm_triage.facts.gpu import CHANNEL_RESET, CONTAINED, MEMORY_UNCORRECTABLE, OFF_BUS, PROGRAM
+from slurm_triage.facts.gpu import CONTAINED, MEMORY, OFF_BUS
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, refute, rule, summary
 from slurm_triage.rules._advice import fitting_advice
-from slurm_triage.rules._told import GPU_ECHOES, driver
+from slurm_triage.rules._told import GPU_ECHOES, driver, gpu_name
 
+PROGRAM = "gpu_app_fault"
 TEXTS = ("cuda_illegal_access", "cuda_launch_failed")
 
 
@@ -44,14 +45,18 @@ def gpu_app_fault(job: Job) -> Said:
     https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer,
     https://docs.pytorch.org/docs/stable/cuda_environment_variables.html
     """
-    lines = (*job.gpu.xids(*PROGRAM, CHANNEL_RESET), *job.kernel.of("nvidia_mmu_fault"))
+    lines = (*job.gpu.xids(PROGRAM), *job.gpu.mmu_faults)
+    odd = job.gpu.left_open(PROGRAM)
     seen = bool(lines or job.log.of(*TEXTS))
-    worse = job.gpu.apart_from("the GPU itself failed", *OFF_BUS, *MEMORY_UNCORRECTABLE, *CONTAINED) if seen else None
-    quoted = job.gpu.quoted(*PROGRAM, CHANNEL_RESET)
-    yield from driver(job, "GPU code of the program faulted", lines, quoted, TEXTS, worse)
+    worse = job.gpu.apart_from("the GPU itself failed", OFF_BUS, MEMORY, CONTAINED) if seen else None
+    quoted = job.gpu.quoted(PROGRAM)
+    yield from driver(job, "GPU code of the program faulted", lines, quoted, TEXTS, worse, left_open=odd)
     if seen:
+        yield refute(job.gpu.across_programs)
         yield refute(job.host.bus_erred)
-    yield owner(Owner.USER)
-    yield summary("GPU code of the program faulted (illegal access or exception).")
+    certain = lines or quoted or job.log.of(*TEXTS)
+    yield owner(Owner.USER if certain else Owner.UNKNOWN)
+    said = "GPU code of the program faulted (illegal access or exception)."
+    yield summary(said if certain else f"A unit of {gpu_name(job, odd)} stopped with an error; what caused it is open.")
     yield action("Find the kernel with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer.")
     yield from fitting_advice(job, "gpu_fault")

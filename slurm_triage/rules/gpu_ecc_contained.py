@@ -1,7 +1,7 @@
 """Rule: contained error of GPU memory."""
 
 from slurm_triage.facts import Job
-from slurm_triage.facts.gpu import CONTAINED, MEMORY_UNCORRECTABLE, OFF_BUS
+from slurm_triage.facts.gpu import CONTAINED, MEMORY, OFF_BUS
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, rule, summary
 from slurm_triage.rules._told import GPU_ECHOES, driver, gpu_name
@@ -37,9 +37,9 @@ def gpu_ecc_contained(job: Job) -> Said:
     Sources: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html,
     https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html
     """
-    lines = job.gpu.xids(*CONTAINED)
-    worse = job.gpu.apart_from("the GPU reported a worse error too", *MEMORY_UNCORRECTABLE, *OFF_BUS) if lines else None
-    quoted = job.gpu.quoted(*CONTAINED)
+    lines = job.gpu.xids(CONTAINED)
+    worse = job.gpu.apart_from("the GPU reported a worse error too", MEMORY, OFF_BUS) if lines else None
+    quoted = job.gpu.quoted(CONTAINED)
     yield from driver(job, "a GPU reported a contained memory error", lines, quoted, unless=worse, alone=True)
     yield owner(Owner.ADMIN)
     yield summary(f"A memory error of {gpu_name(job, lines)} ended one process (Xid 94, contained).")

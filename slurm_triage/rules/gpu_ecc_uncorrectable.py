@@ -2,7 +2,7 @@
 
 from slurm_triage import signals
 from slurm_triage.facts import Job
-from slurm_triage.facts.gpu import KIN, MEMORY_UNCORRECTABLE, OFF_BUS
+from slurm_triage.facts.gpu import KIN, MEMORY, OFF_BUS
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, rule, summary
 from slurm_triage.rules._told import GPU_ECHOES, cuda_aborts, driver, gpu_name, proven
@@ -45,10 +45,10 @@ def gpu_ecc_uncorrectable(job: Job) -> Said:
     https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html,
     https://docs.nvidia.com/deploy/nvidia-smi/index.html
     """
-    lines = job.gpu.xids(*MEMORY_UNCORRECTABLE)
+    lines = job.gpu.xids(MEMORY)
     says = "a GPU reported an uncorrectable memory error"
-    worse = job.gpu.apart_from("the GPU was lost from the bus", *OFF_BUS) if lines else None
-    yield from driver(job, says, lines, job.gpu.quoted(*MEMORY_UNCORRECTABLE), (TEXT,), worse, alone=True)
+    worse = job.gpu.apart_from("the GPU was lost from the bus", OFF_BUS) if lines else None
+    yield from driver(job, says, lines, job.gpu.quoted(MEMORY), (TEXT,), worse, alone=True)
     yield from proven(job, says, job.log.of(TEXT), *KIN, *cuda_aborts(job), died_of=(signals.SIGABRT,))
     by_kernel = job.gpu.blames(says, lines)
     by_cuda = job.telling.last_word("CUDA reports an uncorrectable ECC error", TEXT).holds

@@ -43,9 +43,9 @@ def gpu_fallen_off_bus(job: Job) -> Said:
     https://docs.nvidia.com/deploy/nvidia-smi/index.html,
     https://docs.nvidia.com/datacenter/dcgm/latest/reference/command-line-reference/dcgmi/dcgmi-diag.html
     """
-    lines = job.gpu.xids(*OFF_BUS)
+    lines = job.gpu.xids(OFF_BUS)
     says = "the driver lost a GPU from the bus"
-    yield from driver(job, says, lines, job.gpu.quoted(*OFF_BUS), ("gpu_lost_text",), alone=True)
+    yield from driver(job, says, lines, job.gpu.quoted(OFF_BUS), ("gpu_lost_text",), alone=True)
     sure = job.gpu.blames(says, lines)
     yield owner(Owner.HARDWARE if sure else Owner.ADMIN)
     yield summary(f"The driver lost {gpu_name(job, lines)} from the PCIe bus.")

@@ -1,10 +1,12 @@
 """Rule: the GPU's firmware did not answer."""
 
 from slurm_triage.facts import Job
-from slurm_triage.facts.gpu import FIRMWARE, MEMORY_UNCORRECTABLE, OFF_BUS
+from slurm_triage.facts.gpu import MEMORY, OFF_BUS
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, note, owner, rule, summary
 from slurm_triage.rules._told import GPU_ECHOES, driver, gpu_name
+
+FIRMWARE = "gpu_firmware_gsp"
 
 
 @rule("gpu_firmware_gsp", supersedes=(*GPU_ECHOES, "gpu_app_fault", "nvlink_error"))
@@ -40,10 +42,11 @@ def gpu_firmware_gsp(job: Job) -> Said:
     Sources: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html,
     https://github.com/NVIDIA/open-gpu-kernel-modules, https://docs.nvidia.com/deploy/nvidia-smi/index.html
     """
-    lines = job.gpu.xids(*FIRMWARE)
+    lines = job.gpu.xids(FIRMWARE)
     says = "the GPU was lost or lost data before"
-    worse = job.gpu.apart_from(says, *OFF_BUS, *MEMORY_UNCORRECTABLE) if lines else None
-    yield from driver(job, "the firmware of a GPU did not answer", lines, job.gpu.quoted(*FIRMWARE), unless=worse)
+    worse = job.gpu.apart_from(says, OFF_BUS, MEMORY) if lines else None
+    yield from driver(job, "the firmware of a GPU did not answer", lines, job.gpu.quoted(FIRMWARE),
+                      unless=worse, left_open=job.gpu.left_open(FIRMWARE))  # fmt: skip
     yield owner(Owner.ADMIN)
     yield summary(f"The firmware of {gpu_name(job, lines)} crashed or did not answer the driver.")
     yield action("Reset the GPU or reboot the node; check the driver's version.", "nvidia-smi -q | head")

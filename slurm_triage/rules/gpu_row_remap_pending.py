@@ -2,12 +2,14 @@
 
 from slurm_triage.facts import Job
 from slurm_triage.facts._logic import true, unknown
-from slurm_triage.facts.gpu import ROW_REMAP
+from slurm_triage.facts.gpu import CONTAINED, MEMORY, OFF_BUS, ROW_REMAP, number
 from slurm_triage.model import Fact, Owner
 from slurm_triage.rules import Said, action, owner, refute, require, rule, summary, support
 from slurm_triage.rules._told import gpu_name, outlived
 
-WORSE = (48, 79, 92, 94, 95, 140, 171, 172)
+WORSE = (CONTAINED, MEMORY, OFF_BUS)
+SUMMARY = 154
+"""The Xid with which the driver says what is to be done about another one."""
 
 
 @rule("gpu_row_remap_pending")
@@ -41,7 +43,7 @@ def gpu_row_remap_pending(job: Job) -> Said:
     Sources: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html,
     https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html
     """
-    lines = job.gpu.xids(*ROW_REMAP)
+    lines = job.gpu.xids(ROW_REMAP)
     seen = job.gpu.seen("the driver recorded a bad row of GPU memory", lines)
     yield require(seen)
     yield support(_nothing_else(job))
@@ -56,7 +58,8 @@ def gpu_row_remap_pending(job: Job) -> Said:
 def _nothing_else(job: Job) -> Fact:
     """Only a kernel log was read, and it holds nothing but such lines: then they are all there is to explain."""
     says = "the evidence holds nothing else"
-    own = {w.sign.cite for w in job.gpu.xids(*ROW_REMAP, 154)}
+    own = {w.sign.cite for w in job.gpu.xids(ROW_REMAP)}
+    own |= {s.cite for s in job.log.of("nvidia_xid") if own and number(s) == SUMMARY}
     other = [s for s in job.log.signs if s.cite not in own and s.id not in ("nvidia_gpu_uuid", "kernel_boot")]
     if own and not other and not job.attempt.records:
         return true(says, own)

@@ -1,12 +1,12 @@
 """Rule: failures that follow one node."""
 
 from slurm_triage.facts import Job
-from slurm_triage.facts._logic import unknown
+from slurm_triage.facts._logic import any_of, unknown
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary
+from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support
 
 
-@rule("node_hardware_suspect")
+@rule("node_hardware_suspect", supersedes=("app_error", "gpu_app_fault"))
 def node_hardware_suspect(job: Job) -> Said:
     """The tasks of one node died of unlike faults while those of other nodes did not.
 
@@ -39,7 +39,11 @@ def node_hardware_suspect(job: Job) -> Said:
 
     Sources: https://slurm.schedmd.com/sacct.html, https://docs.kernel.org/admin-guide/RAS/main.html
     """
-    yield require(job.host.unlike_faults)
+    repeats, odd = job.gpu.across_programs, job.gpu.left_open("node_hardware_suspect")
+    facts = [job.host.unlike_faults, repeats]
+    facts += [job.gpu.seen("the driver reports trouble with the wires of a GPU's memory", odd)] if odd else []
+    yield require(any_of("failures follow one node", *facts))
+    yield support(repeats)
     yield confirm(
         unknown(
             "other programs failed on that node too",
@@ -48,5 +52,9 @@ def node_hardware_suspect(job: Job) -> Said:
         )
     )
     yield owner(Owner.ADMIN)
-    yield summary("Tasks of one node died of unlike faults; the node is suspect.")
+    if repeats.holds:
+        yield summary("One GPU faults under programs that have nothing in common; the GPU is suspect.")
+        yield action("Take that GPU out of service and run its vendor's diagnostics.", "dcgmi diag -r 3")
+    else:
+        yield summary("One node stands out; the node is suspect.")
     yield action("Compare with other jobs on that node; rerun without it.", "sinfo -R")

@@ -1,11 +1,9 @@
 """Rule: NVLink or NVSwitch."""
 
-from collections.abc import Mapping
-
 from slurm_triage.facts import Job
-from slurm_triage.facts.gpu import NVLINK, OFF_BUS
+from slurm_triage.facts.gpu import NVLINK, OFF_BUS, is_fatal
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, owner, rule, summary
+from slurm_triage.rules import Said, action, note, owner, rule, summary
 from slurm_triage.rules._told import GPU_ECHOES, driver, gpu_name
 
 
@@ -46,14 +44,16 @@ def nvlink_error(job: Job) -> Said:
     https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
     """
     lines = job.gpu.nvlink_lines
-    quoted = (*job.gpu.quoted(*NVLINK), *(s for s in job.log.of("quoted_nvidia_sxid") if _fatal(s.fields)))
-    worse = job.gpu.apart_from("a GPU was lost from the bus", *OFF_BUS) if lines else None
-    yield from driver(job, "an NVLink or NVSwitch reported a fault", lines, quoted, ("cuda_nvlink_error",), worse)
+    quoted = (*job.gpu.quoted(NVLINK), *(s for s in job.log.of("quoted_nvidia_sxid") if is_fatal(s)))
+    worse = job.gpu.apart_from("a GPU was lost from the bus", OFF_BUS) if lines else None
+    yield from driver(job, "an NVLink or NVSwitch reported a fault", lines, quoted, ("cuda_nvlink_error",), worse,
+                      left_open=job.gpu.nvlink_left_open)  # fmt: skip
     told = job.gpu.tells("an NVSwitch failed", lines).holds
     yield owner(Owner.HARDWARE if told and job.gpu.switch_failed else Owner.ADMIN)
     yield summary(f"NVLink or an NVSwitch reported a fault ({gpu_name(job, lines)}).")
+    if job.gpu.gpus_at_once > 1:
+        yield note(
+            f"{job.gpu.gpus_at_once} GPUs report it in the same second: that is one event of the fabric between them, "
+            "not as many broken GPUs."
+        )
     yield action("Drain the node and check links and switches.", "nvidia-smi nvlink -e; nvidia-smi topo -m")
-
-
-def _fatal(fields: Mapping[str, str]) -> bool:
-    return fields.get("class") == "Fatal"

@@ -1,7 +1,6 @@
 """Rule: PCIe errors of a device."""
 
 from slurm_triage.facts import Job
-from slurm_triage.facts._logic import all_of
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support, when
 from slurm_triage.rules._told import GPU_ECHOES, first, outlived
@@ -40,17 +39,19 @@ def pcie_error(job: Job) -> Said:
     Sources: https://docs.kernel.org/PCI/pcieaer-howto.html,
     https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html
     """
-    lines = job.host.pcie_uncorrected
-    seen = job.host.bus_erred
+    lost = (*job.host.pcie_lost, *job.gpu.xids("pcie_error"))
+    lines = (*job.host.pcie_uncorrected, *job.gpu.xids("pcie_error"))
+    odd = job.gpu.left_open("pcie_error")
+    seen = job.kernel.seen("a PCIe device reported uncorrected errors", (*lines, *odd))
     says = "a PCIe device failed under the job"
     yield require(seen)
-    yield confirm(all_of(says, job.host.device_lost, job.gpu.proves(says, job.host.pcie_lost)))
+    yield confirm(job.gpu.proves(says, lost))
     excerpt = "the excerpt of the kernel log tells of nothing but PCIe errors"
     yield confirm(job.proof.sole_story(excerpt, [w.sign for w in lines], "aer", "ghes"))
     yield support(job.gpu.tells(says, lines))
     yield when(first(lines))
     yield from outlived(job, seen)
-    near = job.gpu.tells(says, job.kernel.near(job.host.pcie_lost, job.gpu.felt))
+    near = job.gpu.tells(says, job.kernel.near(lost, job.gpu.felt))
     yield owner(Owner.HARDWARE if near.holds else Owner.ADMIN)
     yield summary("A PCIe device reported errors that could not be corrected.")
     yield action("Find the device behind the port and check slot, riser and power.", "lspci -tv; dmesg | grep -i aer")

@@ -230,14 +230,14 @@ def test_what_is_lost_at_the_end_of_the_job_is_unknown_and_not_absent(monkeypatc
     job, _ = facts(kernel_log.collect(JOB, Budget()).files["kmsg.c1.txt"])
     assert job.kernel.trouble_inside.holds is None
     assert "overwritten" in job.kernel.trouble_inside.because
-    assert job.gpu.apart_from("a GPU was lost", 79).holds is None
+    assert job.gpu.apart_from("a GPU was lost", "gpu_fallen_off_bus").holds is None
 
 
 def test_a_ring_that_reaches_back_to_the_start_shows_that_there_was_no_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
     ring(monkeypatch, *numbered([(START - 100, "eth0: up"), (END - 1, "eth0: down")], first=4711))
     job, _ = facts(kernel_log.collect(JOB, Budget()).files["kmsg.c1.txt"])
     assert job.kernel.trouble_inside.holds is False
-    assert job.gpu.apart_from("a GPU was lost", 79).holds is False
+    assert job.gpu.apart_from("a GPU was lost", "gpu_fallen_off_bus").holds is False
 
 
 def test_lines_of_a_user_cannot_say_that_anything_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:

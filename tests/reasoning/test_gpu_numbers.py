@@ -1,0 +1,158 @@
+"""Which cause the numbers of the NVIDIA driver speak for, whose process they name, and what they say as a set."""
+
+from __future__ import annotations
+
+import pytest
+
+from slurm_triage import causes
+from slurm_triage.knowledge import rows, table
+from slurm_triage.model import Owner, Strength
+from tests.reasoning.build import KEY_ERROR, candidates, confirmed, failed, kernel, sacct, task_exit, told
+from tests.reasoning.build import job as job_line
+from tests.reasoning.build import step as step_line
+
+QUERY = (
+    'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    step()\n'
+    "RuntimeError: CUDA error: unspecified launch failure\n"
+)
+UNKNOWN_ERROR = QUERY.replace("unspecified launch failure", "unknown error")
+
+
+def xid(number: int, rest: str = "", *, pid: str = "", name: str = "python", pci: str = "0000:17:00") -> str:
+    """A line of the driver."""
+    who = f", pid={pid}, name={name}" if pid else ""
+    return f"NVRM: Xid (PCI:{pci}): {number}{who}" + (f", {rest}" if rest else "")
+
+
+def task(output: str, *lines: str) -> dict[str, str]:
+    """A job whose one srun task (pid 900) failed after 99 of 100 seconds, with these lines of the kernel."""
+    table_ = sacct(
+        job_line("FAILED", "1:0"), step_line("batch", "FAILED", "1:0"), step_line("0", "FAILED", "1:0", tasks=1)
+    )
+    more = {"kmsg.c1.txt": "".join(lines), "spank.txt": task_exit(99, 0, 1 << 8, pid=900), "sacct.psv": table_}
+    return failed(output, more=more)
+
+
+# ------------------------------------------------------------------------------------------------ the tables
+
+
+@pytest.mark.parametrize("name", ["nvidia_xid", "nvidia_sxid"])
+def test_every_number_is_judged(name: str) -> None:
+    roles = table("nvidia")["role"]
+    for row in rows(name):
+        assert row["role"] in roles, row
+        assert bool(row["cause"]) == (row["role"] in ("first", "state", "open")) or row["role"] == "follows", row
+        assert not row["cause"] or row["cause"] in causes.all_causes(), row
+
+
+def test_what_others_are_told_of_by_is_never_the_first() -> None:
+    by_number = {row["xid"]: row for row in rows("nvidia_xid")}
+    assert {by_number[n]["role"] for n in ("43", "45", "154", "171", "172")} == {"follows"}
+    assert {by_number[n]["role"] for n in ("63", "64")} == {"state"}
+
+
+@pytest.mark.parametrize("row", [r for r in rows("nvidia_xid") if r["role"] == "open"], ids=lambda r: r["xid"])
+def test_a_number_that_leaves_it_open_is_a_possibility_and_blames_nobody(row: dict[str, str]) -> None:
+    answer = told(task("", kernel(98, xid(int(row["xid"])))))
+    assert candidates(answer).get(row["cause"]) == "possible"
+    assert answer.owner is not Owner.HARDWARE
+
+
+@pytest.mark.parametrize("row", [r for r in rows("nvidia_xid") if not r["cause"]], ids=lambda r: r["xid"])
+def test_a_number_that_ends_nothing_names_no_cause(row: dict[str, str]) -> None:
+    with_line, without = (told(task(KEY_ERROR, text)) for text in (kernel(98, xid(int(row["xid"]))), ""))
+    assert with_line.cause == without.cause
+
+
+def test_an_sxid_without_a_class_is_what_its_number_says() -> None:
+    line = "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): {}"
+    fatal = kernel(97, line.format("10006, NVSWITCH Temperature 110C | OVERTEMP Threshold 105C"))
+    assert candidates(told(task(UNKNOWN_ERROR, fatal))).get("nvlink_error") == "confirmed"
+    harmless = kernel(97, line.format("10005, NVSWITCH Temperature 60C | TSENSE WARN Threshold 90C"))
+    assert "nvlink_error" not in candidates(told(task(UNKNOWN_ERROR, harmless)))
+
+
+def test_the_drivers_own_class_goes_before_the_table() -> None:
+    line = kernel(97, "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Non-fatal, Link 30 LTSSM Fault Up")
+    assert "nvlink_error" not in candidates(told(task(UNKNOWN_ERROR, line)))
+
+
+# ------------------------------------------------------------------------------------------------ whose process
+
+
+def test_a_line_that_names_another_process_is_no_more_than_possible() -> None:
+    lines = kernel(98, xid(79, "GPU has fallen off the bus.", pid="4242"))
+    answer = told(task("", lines))
+    assert candidates(answer).get("gpu_fallen_off_bus") in (None, "possible")
+    assert answer.owner is not Owner.HARDWARE
+
+
+def test_a_child_of_a_task_may_be_the_process_where_the_program_failed_at_the_gpu() -> None:
+    lines = kernel(98, xid(79, "GPU has fallen off the bus.", pid="4242"))
+    answer = told(task(UNKNOWN_ERROR, lines))
+    assert (answer.cause, answer.strength) == ("gpu_fallen_off_bus", Strength.LIKELY)
+    assert not confirmed(answer)
+
+
+def test_the_launcher_names_the_child() -> None:
+    output = "E0608 19:04:45 api.py:869] failed (exitcode: 1) local_rank: 0 (pid: 4242) of binary: /usr/bin/python\n"
+    lines = kernel(98, xid(79, "GPU has fallen off the bus.", pid="4242"))
+    assert candidates(told(task(UNKNOWN_ERROR + output, lines))).get("gpu_fallen_off_bus") == "confirmed"
+
+
+@pytest.mark.parametrize("other", [-400, 400])
+def test_a_process_that_was_there_before_or_lives_on_after_the_job_is_not_of_it(other: int) -> None:
+    lines = sorted([(other, kernel(other, xid(13, "Graphics Exception", pid="4242"))), (98, kernel(98, xid(31, "MMU Fault", pid="4242")))])  # fmt: skip
+    answer = told(task("", *(text for _, text in lines)))
+    assert "gpu_app_fault" not in candidates(answer)
+
+
+def test_pid_0_names_no_process() -> None:
+    answer = told(task(UNKNOWN_ERROR, kernel(98, xid(79, "GPU has fallen off the bus.", pid="0"))))
+    assert candidates(answer).get("gpu_fallen_off_bus") == "confirmed"
+
+
+# ------------------------------------------------------------------------------------------------ sets
+
+
+def test_a_45_that_names_what_it_follows_speaks_for_that() -> None:
+    line = xid(45, "Ch 00000001 caused by previous Xid 149", pid="900")
+    assert "nvlink_error" in candidates(told(task("", kernel(98, line))))
+    assert "nvlink_error" not in candidates(told(task("", kernel(98, xid(45, "Ch 00000001", pid="900")))))
+
+
+def test_gpus_that_report_their_links_in_the_same_second_are_one_event() -> None:
+    rest = "NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x004505c6 0x0 0x0 0x0 0x0 0x0)"
+    lines = [kernel(97 + i / 10, xid(149, rest, pci=f"0018:0{i}:00")) for i in range(1, 5)]
+    answer = told(task(UNKNOWN_ERROR, *lines))
+    (verdict,) = [v for v in answer.considered if v.cause == "nvlink_error"]
+    assert any("4 GPUs" in note for note in verdict.notes)
+    later = [kernel(10 + 20 * i, xid(149, rest, pci=f"0018:0{i}:00")) for i in range(1, 5)]
+    (verdict,) = [v for v in told(task(UNKNOWN_ERROR, *later)).considered if v.cause == "nvlink_error"]
+    assert not verdict.notes
+
+
+def fault(seconds: float, pid: int, name: str, pci: str = "0000:17:00") -> str:
+    """GPU code of a program faulted."""
+    return kernel(seconds, xid(31, "Ch 00000008, intr 00000000. MMU Fault", pid=str(pid), name=name, pci=pci))
+
+
+def test_one_gpu_that_faults_under_different_programs_is_suspect() -> None:
+    lines = [fault(-900, 100, "lmp"), fault(-500, 200, "gmx"), fault(98, 900, "python")]
+    answer = told(task(QUERY, *lines))
+    assert (answer.cause, answer.owner) == ("node_hardware_suspect", Owner.ADMIN)
+    assert not confirmed(answer)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [fault(-900, 100, "python"), fault(-500, 200, "python"), fault(98, 900, "python")],
+        [fault(-900, 100, "lmp", "0000:ca:00"), fault(-500, 200, "gmx", "0000:ca:00"), fault(98, 900, "python")],
+        [fault(-900, 100, "lmp"), fault(98, 900, "python")],
+    ],
+    ids=["one program", "another GPU", "two processes"],
+)
+def test_the_application_is_meant_otherwise(lines: list[str]) -> None:
+    answer = told(task(QUERY, *lines))
+    assert (answer.cause, answer.owner) == ("gpu_app_fault", Owner.USER)
