@@ -12,9 +12,10 @@ from types import ModuleType
 
 import pytest
 
-from slurm_triage import case, cli, sections
+from slurm_triage import case, cli, explain, sections
 from slurm_triage.engine import diagnose
 from slurm_triage.history import cli as history_cli
+from slurm_triage.knowledge import rows
 from slurm_triage.model import Condition, Fact, Role, Strength
 from slurm_triage.node import agent, as_user, deliver, drawer, evidence
 from slurm_triage.node import config as agent_config
@@ -29,7 +30,7 @@ from slurm_triage.sources._catalog import folders
 from slurm_triage.spool._limits import Limits as SpoolLimits
 from slurm_triage.transport import message, wire
 from tests.corpus.load import cases
-from tools import docs
+from tools import docs, reference
 from tools.agent_zipapp import ALLOWED
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -336,8 +337,34 @@ def test_tutorial_shows_what_the_program_says() -> None:
     assert [line[4:] for line in missing[0].splitlines() if line[4:] not in said[1]] == []
 
 
-def test_list_of_causes_is_up_to_date() -> None:
-    assert page("reference/causes.md") == docs.causes_page(), "run: python -m tools.docs"
+@pytest.mark.parametrize("name", reference.PAGES_MADE)
+def test_made_pages_are_up_to_date(name: str) -> None:
+    assert page(f"reference/{name}") == reference.page(name), "run: python -m tools.docs"
+
+
+def test_made_pages_leave_nothing_out() -> None:
+    """Each cause, exit, signal and state has its section; each Xid and SXid its row, and the part that goes for it."""
+    wanted = {"cause": "causes.md", "state": "states.md", "signal": "exit-codes-and-signals.md"}
+    for kind, name in wanted.items():
+        text = page(f"reference/{name}")
+        assert [e.name for e in explain.PAGES[kind]() if f"\n## {e.name}\n" not in text] == []
+    exits = page("reference/exit-codes-and-signals.md")
+    assert [e.name for e in explain.PAGES["exit code"]() if f"\n## Exit {e.name}\n" not in exits] == []
+    for kind, name in (("Xid", "nvidia-xid.md"), ("SXid", "nvidia-sxid.md")):
+        text = page(f"reference/{name}")
+        numbers = [e.name.split()[1] for e in explain.PAGES[kind]()]
+        assert [n for n in numbers if f"\n| {n} |" not in text and f"\n| [{n}](#xid-{n}) |" not in text] == []
+        for owner in {row["likely_owner"] for row in rows(f"nvidia_{kind.lower()}")}:
+            section = text.split(f"\n## Owner: {owner.replace('/', ' or ')}\n", 1)[1].split("\n## ", 1)[0]
+            assert [heading for heading in explain.REQUIRED if f"**{heading}:**" not in section] == [], owner
+
+
+def test_every_made_section_has_its_parts() -> None:
+    for name in ("causes.md", "states.md", "exit-codes-and-signals.md"):
+        for section in page(f"reference/{name}").split("\n## ")[1:]:
+            title, _, body = section.partition("\n")
+            if title != "Sources":
+                assert [heading for heading in explain.REQUIRED if f"**{heading}:**" not in body] == [], title
 
 
 def test_every_page_is_in_the_index() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slurm_triage.causes import Cause, all_causes
-from slurm_triage.explain._entry import Entry, Part
+from slurm_triage.explain._entry import Entry, Part, sentence
 from slurm_triage.explain._prose import parts
 from slurm_triage.rules import Rule, all_rules
 
@@ -27,7 +27,7 @@ def causes() -> Iterator[Entry]:
 def _page(entry: Cause, rule: Rule | None) -> Entry:
     finer = tuple(sorted(c.id for c in all_causes().values() if c.refines == entry.id))
     told, sources = parts(rule.doc if rule is not None else entry.page)
-    found = [Part("", f"{entry.meaning[:1].upper()}{entry.meaning[1:]}."), *told]
+    found = [Part("", sentence(entry.meaning)), *told]
     if rule is not None and rule.supersedes:
         found.append(Part("Explains away", ", ".join(sorted(set(rule.supersedes)))))
     if entry.refines:

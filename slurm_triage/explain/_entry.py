@@ -21,6 +21,9 @@ command; the tests hold every page to it."""
 _VERDICTS = {"hardware": "Hardware.", "software": "Software.", "either": "Hardware or software.", "neither": ""}
 """By the word that the part `Hardware or software` begins with: what the first line of a page says of it."""
 
+_NAMES = frozenset({"sacct", "slurmctld", "slurmd", "srun", "ssh"})
+"""Words that a sentence may begin with and that are not written with a capital."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -81,5 +84,7 @@ def page_parts(page: Mapping[str, Any]) -> Iterator[Part]:
 
 
 def sentence(text: str) -> str:
-    """The text with a capital and a full stop; empty if it is empty."""
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?')) else '.'}" if text else ""
+    """The text with a capital and a full stop; empty if it is empty. Names of programs and of fields stay small."""
+    first = text.split(" ", 1)[0].removesuffix("'s")
+    capital = text[:1] if first in _NAMES or "_" in first or "(" in first else text[:1].upper()
+    return f"{capital}{text[1:]}{'' if text.endswith(('.', '?')) else '.'}" if text else ""

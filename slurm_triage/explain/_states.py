@@ -41,7 +41,7 @@ def _entry(entry: Mapping[str, Any]) -> Entry:
     code = f", code {entry['code']}" if entry["code"] else ""
     see = (name.lower(),) if name.lower() in all_causes() else _CAUSES.get(name, ())
     pairs = [
-        Part(str(pair["name"]), f"{sentence(pair['meaning'])} See {pair['cause']}.")
+        Part(str(pair["name"]), f"{sentence(pair['meaning'])} See `{pair['cause']}`.")
         for pair in facts["combination"]
         if pair["state"] == name
     ]

@@ -35,6 +35,8 @@ def _lines(entry: Entry) -> Iterator[str]:
             yield from _wrap(f"{part.heading}: {part.text}", "  ", _INDENT)
         else:
             yield from _wrap(part.text, "  ", "  ")
+        if part.commands:
+            yield ""
         for command in part.commands:
             yield from (f"{_INDENT}{line}" for line in shell_lines(mask.plain(command), COLUMNS - len(_INDENT)))
     if entry.see:
