@@ -77,7 +77,7 @@ class Kernel:
         reboot (a lost GPU), so that it may have struck before the job started."""
         found = []
         for sign in self.log.of(*ids):
-            if sign.voice is not Voice.KERNEL or not where(sign):
+            if sign.voice is not Voice.KERNEL or not where(sign) or self._of_another_boot(sign):
                 continue
             place = self._place(sign, lasting)
             if place is not None:
@@ -110,6 +110,37 @@ class Kernel:
         if off >= 0:  # the time was set back: the start is earlier, or the end later, than it looks
             return replace(start, lo=start.lo - off), replace(end, hi=end.hi + off)
         return replace(start, hi=start.hi - off), replace(end, lo=end.lo + off)
+
+    @once
+    def _boots(self) -> dict[tuple[str, str | None], list[Sign]]:
+        """Lines with which a boot begins, by log and node, in order."""
+        found: dict[tuple[str, str | None], list[Sign]] = {}
+        for sign in self.log.of("kernel_boot"):
+            if sign.voice is Voice.KERNEL:
+                found.setdefault((sign.cite.file, sign.node), []).append(sign)
+        return found
+
+    def _of_another_boot(self, sign: Sign) -> bool:
+        """Whether the node surely booted between job and line: what the line says is of another life of the node.
+
+        Firmware's report about the crash before (BERT) is printed after the boot and is about the time before it.
+        """
+        start = self.attempt.start
+        boots = self._boots.get((sign.cite.file, sign.node), ())
+        if not boots or start is None or (sign.id == "ghes" and sign.fields.get("n") is None):
+            return False
+        for boot in boots:
+            after = start.before(boot.at) if boot.at is not None else self._ran_before(boot, start)
+            if boot.cite.line <= sign.cite.line and after:
+                return True
+            if boot.cite.line > sign.cite.line and boot.at is not None and boot.at.before(start):
+                return True
+        return False
+
+    def _ran_before(self, boot: Sign, start: Stamp) -> bool:
+        """Whether lines of the log before this boot, which has no time, are surely later than the job's start."""
+        before = (s for s in self.log.signs if s.cite.file == boot.cite.file and s.cite.line < boot.cite.line)
+        return any(s.at is not None and start.before(s.at) for s in before)
 
     def _place(self, sign: Sign, lasting: bool) -> str | None:
         if self._nodes and sign.node and short(sign.node) not in self._nodes:
