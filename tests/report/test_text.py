@@ -248,6 +248,17 @@ def site(folder: Path, content: str) -> Path:
     return folder
 
 
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(diagnoses())
+def test_the_page_is_that_of_the_template_of_the_package(monkeypatch: pytest.MonkeyPatch, diagnosis: Diagnosis) -> None:
+    """People copy the template and change it: it must make what is made without it."""
+    wanted = render(diagnosis)
+    with monkeypatch.context() as patched:
+        patched.setenv("SLURM_TRIAGE_TEMPLATES", str(Path(text.__file__).parents[2] / "templates"))
+        assert render(diagnosis) == wanted
+        assert "not used" not in wanted
+
+
 def test_template_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text, "SITE_TEMPLATES", site(tmp_path / "etc", "site {{ verdict }}"))
     assert render(OOM).startswith("site VERDICT")
