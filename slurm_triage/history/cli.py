@@ -9,7 +9,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from slurm_triage.history import corrections_cli, queries
+from slurm_triage.history import corrections_cli, nodes_cli, queries
 from slurm_triage.history.command import (
     DEFAULT_DB,
     OK,
@@ -113,10 +113,11 @@ def _parser() -> argparse.ArgumentParser:
     form.add_argument("--json", action="store_true", help="one JSON array of objects")
     form.add_argument("--csv", action="store_true", help="comma-separated values (RFC 4180), safe for spreadsheets")
     ask.add_argument("--no-header", action="store_true", help="no line of headings in the table or the CSV")
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|show|wrong|corrections|check|migrate")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|show|nodes|wrong|corrections|check|migrate")
     verbs.add_parser("list", parents=[where, ask], help="one line for each attempt of a job, newest first")
     show = verbs.add_parser("show", parents=[where, ask], help="the whole diagnosis of every attempt of a job")
     show.add_argument("job", metavar="JOBID", help="123, 1001_4 (array task), 1111+1 (part of a heterogeneous job)")
+    nodes_cli.add_verb(verbs, where)
     corrections_cli.add_verbs(verbs, where)
     verbs.add_parser("check", parents=[where], help="is the file intact, and of which schema version is it")
     verbs.add_parser("migrate", parents=[where], help="create the file or bring its schema up to date")
@@ -215,31 +216,16 @@ def _line(row: sqlite3.Row) -> list[object]:
     ]
 
 
-def _spreadsheet_safe(value: object) -> object:
-    """A CSV cell: no control characters, and no text that a spreadsheet would run as a formula."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return int(value)
-    if not isinstance(value, str):
-        return value
-    text = printable(value)
-    return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@", "＝", "＋", "－", "＠")) else text
-
-
 def _csv(rows: Sequence[sqlite3.Row], header: bool) -> str:
-    import csv
+    from slurm_triage.history.spreadsheet import csv_text
 
-    out = io.StringIO()
-    writer = csv.writer(out)  # its default dialect is that of RFC 4180: CRLF, quotes doubled
-    if header:
-        writer.writerow(FIELDS + CORRECTED)
-    for row in rows:
+    def cells(row: sqlite3.Row) -> list[object]:
         flat = _flat(row)
         correction = _correction(row) or {}
         more = [correction.get(name.removeprefix("corrected_")) for name in CORRECTED]
-        writer.writerow([_spreadsheet_safe(value) for value in (*map(flat.__getitem__, FIELDS), *more)])
-    return out.getvalue()
+        return [*map(flat.__getitem__, FIELDS), *more]
+
+    return csv_text(FIELDS + CORRECTED, map(cells, rows), header)
 
 
 # ---------------------------------------------------------------------------------------- one diagnosis as text
@@ -463,6 +449,7 @@ def _migrate(options: argparse.Namespace) -> int:
 VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "list": _ask,
     "show": _ask,
+    "nodes": nodes_cli.run,
     "wrong": corrections_cli.wrong,
     "corrections": corrections_cli.corrections,
     "check": _check,

@@ -15,7 +15,9 @@ from types import TracebackType
 from typing import Any
 
 from slurm_triage.clock import Clock, show
+from slurm_triage.history import good_runs
 from slurm_triage.history.database import HistoryError, connect, explained, writing
+from slurm_triage.history.good_runs import GoodRun
 from slurm_triage.model import Stamp
 from slurm_triage.nodeset import fold
 
@@ -26,6 +28,9 @@ CONTRACT = "slurm-triage/diagnosis/1"
 
 BATCH = 100
 """Diagnoses that `History.batch` writes in one transaction: others wait so long, and so many are done again at most."""
+
+GOOD_BATCH = 1000
+"""Runs that ended well which `History.record_good` writes in one transaction."""
 
 UNLIMITED = -1.0
 """How an unlimited time limit is stored."""
@@ -140,6 +145,14 @@ class History:
             with suppress(sqlite3.Error):
                 if self.db.in_transaction:
                     self.db.execute("ROLLBACK")
+
+    def record_good(self, runs: Sequence[GoodRun]) -> int:
+        """Records runs that ended well, some in a transaction; returns how many were new. Raises `HistoryError`."""
+        new = 0
+        for first in range(0, len(runs), GOOD_BATCH):
+            with explained(self.path), writing(self.db):
+                new += good_runs.record(self.db, runs[first : first + GOOD_BATCH])
+        return new
 
     def _one_of_many(self, document: Mapping[str, Any], detail: Detail | None) -> int:
         """Records in the open transaction; a document at fault leaves nothing behind in it."""

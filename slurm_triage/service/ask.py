@@ -11,13 +11,15 @@ import re
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from slurm_triage.history.good_runs import GoodRun
 from slurm_triage.live import accounting, limits
 from slurm_triage.live._command import Reply, run
+from slurm_triage.service.glance import epoch
 
 AT_ONCE = 500
 """Jobs whose accounting is asked for at once: one call for the table, one for JSON."""
@@ -35,6 +37,11 @@ _LATE = "no answer within"
 """In the problem of a command that took too long."""
 ENDED = "BF,CA,CD,DL,F,NF,OOM,PR,RQ,TO"
 """States in which an attempt has ended (sacct(1), JOB STATE CODES)."""
+ENDED_FIELDS = (
+    "JobIDRaw", "JobID", "ExitCode", "DerivedExitCode", "Start", "End", "NodeList", "Cluster", "Partition", "User",
+    "JobName", "State",
+)  # fmt: skip
+"""What is asked of everything that has ended; the first and the last hold nothing that a user writes."""
 _JOBS = re.compile(r'"jobs"\s*:\s*\[')
 """A quote inside a string is escaped, so that this cannot match inside one."""
 _BETWEEN = re.compile(r"[\s,]*")
@@ -54,6 +61,14 @@ class JobName:
 
     raw: str
     shown: str
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Attempts that have ended: the jobs of those that may have ended badly, and those that ended well."""
+
+    bad: Sequence[JobName]
+    good: Sequence[GoodRun]
 
 
 class Asker:
@@ -95,27 +110,24 @@ class Asker:
         self._learn()
         return self._version
 
-    def ended(self, since: float, until: float) -> list[JobName]:
-        """The jobs of which an attempt ended in that time (epochs) and may have ended badly.
+    def ended(self, since: float, until: float) -> Ended:
+        """What ended in that time (epochs).
 
-        Left out are only those that completed with exit code 0 and no step that failed (22.05 does not tell of the
-        latter). Raises `AskError`.
+        Well is only what completed with exit code 0 and no step that failed (22.05 does not tell of the latter). Raises
+        `AskError`.
         """
         window = ("-S", _utc(since), "-E", _utc(until))
-        fields = "JobIDRaw,JobID,State,ExitCode,DerivedExitCode"
-        reply = self._run(["sacct", "-a", "--local", "-D", "-X", "-n", "-P", *window, "-s", ENDED, "-o", fields])
+        separator = secrets.token_hex(12)
+        form = ("-n", "-P", f"--delimiter={separator}")
+        fields = ",".join(ENDED_FIELDS)
+        reply = self._run(["sacct", "-a", "--local", "-D", "-X", *form, *window, "-s", ENDED, "-o", fields])
         if reply.cut and until - since > SHORTEST:
             middle = (since + until) / 2
-            return list(dict.fromkeys([*self.ended(since, middle), *self.ended(middle, until)]))
+            first, second = self.ended(since, middle), self.ended(middle, until)
+            return Ended(list(dict.fromkeys([*first.bad, *second.bad])), [*first.good, *second.good])
         if reply.problem:
             raise AskError(reply.problem)
-        found: dict[JobName, None] = {}
-        for line in reply.output.decode("utf-8", "replace").splitlines():
-            raw, shown, state, *codes = line.split("|")
-            clean = state == "COMPLETED" and all(code in ("", "0:0") for code in codes)
-            if raw.isdigit() and accounting.job_id(shown) and not clean:
-                found[JobName(raw, shown)] = None
-        return list(found)
+        return split_ended(reply.output, separator)
 
     def evidence(self, jobs: Sequence[JobName]) -> dict[str, dict[str, bytes]]:
         """By raw id, what accounting says of the attempts that have ended: `sacct.psv`, and `sacct.json` if it can.
@@ -226,24 +238,49 @@ def split_table(table: bytes, wanted: Iterable[str], separator: str) -> dict[str
     text = table.decode("utf-8", "surrogateescape")
     header, _, rest = text.partition("\n")
     names = header.split(separator)
-    pieces = iter(rest.split(separator))
     chosen = set(wanted)
     parts: dict[str, list[str]] = {}
     ended = False
-    first = next(pieces)
-    while len(names) > 1 and len(row := list(islice(pieces, len(names) - 1))) == len(names) - 1:
-        state, _, following = row[-1].partition("\n")
+    for first, *fields, state in _rows(rest, separator, len(names)):
         job, _, step = first.partition(".")
         if not step:
             ended = state.split(" ")[0] not in LIVE
         if job in chosen and ended:
-            fields = row[:-1]
             if _BREAKS.search("".join(fields)):
                 fields = [_BREAKS.sub(" ", field) for field in fields]
             parts.setdefault(job, []).append("|".join((first, *fields, state)))
-        first = following
     head = "|".join(names)
     return {job: "\n".join([head, *lines, ""]).encode("utf-8", "surrogateescape") for job, lines in parts.items()}
+
+
+def _rows(text: str, separator: str, columns: int) -> Iterator[list[str]]:
+    """The rows of a table without its header, as long as they are whole. The last column holds no newline."""
+    pieces = iter(text.split(separator))
+    first = next(pieces)
+    while columns > 1 and len(row := list(islice(pieces, columns - 1))) == columns - 1:
+        row[-1], _, following = row[-1].partition("\n")
+        yield [first, *row]
+        first = following
+
+
+def split_ended(table: bytes, separator: str) -> Ended:
+    """Rows of `ENDED_FIELDS` without a header. What cannot be understood of a good run costs that run."""
+    bad: dict[JobName, None] = {}
+    good = []
+    for row in _rows(table.decode("utf-8", "replace"), separator, len(ENDED_FIELDS)):
+        said = dict(zip(ENDED_FIELDS, row, strict=True))
+        raw, shown = said["JobIDRaw"], said["JobID"]
+        if not raw.isdigit() or not accounting.job_id(shown):
+            continue
+        codes = (said["ExitCode"], said["DerivedExitCode"])
+        if said["State"] != "COMPLETED" or any(code not in ("", "0:0") for code in codes):
+            bad[JobName(raw, shown)] = None
+            continue
+        start, end = epoch(said["Start"]), epoch(said["End"])
+        if start is not None and end is not None:
+            who = (said["Cluster"], raw, said["User"], said["JobName"], said["Partition"])
+            good.append(GoodRun(*who, start, end, said["NodeList"]))
+    return Ended(list(bad), good)
 
 
 def split_document(document: bytes, wanted: Iterable[str]) -> dict[str, bytes]:

@@ -46,6 +46,8 @@ class Settings:
     """The folder of the service's own files: ledger.json and metrics.prom."""
     own_scancel: bool = True
     """Whether jobs that their owner cancelled go into the history."""
+    good_runs: bool = True
+    """Whether runs that ended well are counted in the history, without which no node can be compared with its peers."""
     workers: float = 2
     """Processes that judge."""
     listen: str = ""

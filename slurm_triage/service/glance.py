@@ -58,7 +58,7 @@ def glance(table: bytes) -> Glance:
         if len(row) != len(names):
             continue
         state = row[names["State"]].split(" ")[0]
-        end = _epoch(row[names["End"]]) if "End" in names else None
+        end = epoch(row[names["End"]]) if "End" in names else None
         if end is not None:
             ends.append(end)
         elif state not in _SKIPPED:
@@ -67,7 +67,7 @@ def glance(table: bytes) -> Glance:
             continue
         uid = row[names["UID"]] if "UID" in names else ""
         nodes = row[names["NodeList"]] if "NodeList" in names else ""
-        start = _epoch(row[names["Start"]]) if "Start" in names else None
+        start = epoch(row[names["Start"]]) if "Start" in names else None
         attempts.append(
             Attempt(start, end, "" if nodes == "None assigned" else nodes, int(uid) if uid.isdigit() else None)
         )
@@ -77,7 +77,7 @@ def glance(table: bytes) -> Glance:
     return Glance(tuple(attempts), shown, running, max(ends, default=None))
 
 
-def _epoch(text: str) -> float | None:
+def epoch(text: str) -> float | None:
     """`2026-11-30T15:10:55` in UTC; None for anything else (`Unknown`, `None`)."""
     if not _TIME.fullmatch(text):
         return None

@@ -147,21 +147,27 @@ class Sweeper:
         since = ledger.begun
         if ledger.swept is not None:
             since = max(since, min(ledger.swept, now) - self.settings.recheck)
-        asker = self.means.asker
         one.jobs([JobName(job, waiting.shown) for job, waiting in ledger.waiting.items()])
         for begin, end in slices(since, now):
-            jobs = asker.ended(begin, end)
-            one.found.ended += len(jobs)
-            one.jobs([job for job in jobs if job.raw not in ledger.waiting])
+            ended = self._ended(one, begin, end)
+            one.found.ended += len(ended)
+            one.jobs([job for job in ended if job.raw not in ledger.waiting])
             ledger.swept = max(ledger.swept or end, end)
             one.keep()
         if now - ledger.late >= LATE_EVERY:
             for begin, end in slices(max(ledger.begun, min(now - self.settings.late, since)), since):
-                one.jobs([job for job in asker.ended(begin, end) if job.raw not in ledger.said])
+                one.jobs([job for job in self._ended(one, begin, end) if job.raw not in ledger.said])
             ledger.late = now
         ledger.swept = now
         self._forget(ledger, now - self.settings.late - 2 * LATE_EVERY - self.settings.recheck)
         ledger.counts["sweeps"] += 1
+
+    def _ended(self, one: Round, begin: float, end: float) -> Sequence[JobName]:
+        """The jobs of that time that may have ended badly; the runs that ended well are recorded."""
+        ended = self.means.asker.ended(begin, end)
+        if self.settings.good_runs:
+            one.history.record_good(ended.good)
+        return ended.bad
 
     def _forget(self, ledger: Ledger, before: float) -> None:
         ledger.forget(before)

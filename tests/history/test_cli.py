@@ -302,7 +302,7 @@ def test_migrate_creates_and_check_checks(tmp_path: Path, capsys: pytest.Capture
     path = tmp_path / "new.sqlite"
     assert main(["migrate", "--db", str(path)]) == 0
     assert main(["check", "--db", str(path)]) == 0
-    assert "intact, schema version 3" in capsys.readouterr().out
+    assert "intact, schema version 4" in capsys.readouterr().out
     assert main(["list", "--db", str(path)]) == 0
     seen = capsys.readouterr()
     assert seen.out == ""

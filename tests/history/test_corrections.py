@@ -579,13 +579,13 @@ def test_a_version_1_file_is_brought_up_to_date_and_keeps_everything(
         assert main([*argv, "--db", str(path)]) == 3
         seen = capsys.readouterr()
         assert seen.out == ""
-        assert "has schema version 1, this program needs 3. Run `sdiag-history migrate` as the file's owner" in seen.err
+        assert "has schema version 1, this program needs 4. Run `sdiag-history migrate` as the file's owner" in seen.err
     assert path.read_bytes() == before
     assert check(path) == (1, [])
     capsys.readouterr()
     assert main(["migrate", "--db", str(path)]) == 0
-    assert "schema version 3" in capsys.readouterr().out
-    assert check(path) == (3, [])
+    assert "schema version 4" in capsys.readouterr().out
+    assert check(path) == (4, [])
     fresh = tmp_path / "fresh.sqlite"
     with History.open(fresh) as history:
         history.record(document(), Detail(uid=1001, diagnosed_at=1796051600.0))
@@ -602,7 +602,7 @@ def test_a_correction_brings_an_old_file_up_to_date(tmp_path: Path, capsys: pyte
     path.write_bytes(lzma.decompress(VERSION_1.read_bytes()))
     assert main(["wrong", "1108", "--cause", "node_fail", "--why", "x", "--db", str(path)]) == 0
     assert "time_limit (confirmed) -> node_fail" in capsys.readouterr().out
-    assert check(path) == (3, [])
+    assert check(path) == (4, [])
 
 
 def test_the_table_takes_no_row_that_is_neither_correction_nor_undo(tmp_path: Path) -> None:
@@ -638,7 +638,7 @@ def test_many_writers_at_once_lose_nothing(db: Path) -> None:
     undone = [c.undoes for c in found if c.undoes]
     assert len(undone) == len(set(undone)) == 10
     assert [c.standing for c in found].count("counts") == 1
-    assert check(db) == (3, [])
+    assert check(db) == (4, [])
 
 
 def test_a_correction_waits_for_a_writer_and_sees_its_verdict(db: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_triage.live.accounting import COLUMNS
+from slurm_triage.service.ask import ENDED_FIELDS
 from tests.bench.service import VERSION
 
 BETWEEN = b"\x1f"
@@ -39,13 +40,14 @@ else:
         sys.exit(1)
     except FileNotFoundError:
         pass
+    separator = ([word for word in words if word.startswith("--delimiter=")] or ["="])[0].partition("=")[2].encode()
     if "-X" in words:
         first, last = after("-S"), after("-E")
         with open(root + "/ended", "rb") as listed:
             for line in listed:
                 end, _, row = line.decode().partition(" ")
                 if first <= end <= last and row.endswith("\\n"):
-                    out.write(row.encode())
+                    out.write(row.encode().replace({between!r}, separator))
     else:
         found = []
         for job in after("-j").split(","):
@@ -58,7 +60,6 @@ else:
             with open(root + "/tail", "rb") as tail:
                 out.write(b'{{"jobs":[' + b",".join(found) + b"]," + tail.read())
         else:
-            separator = [word for word in words if word.startswith("--delimiter=")][0].partition("=")[2].encode()
             out.write(separator.join(name.encode() for name in after("-o").split(",")) + b"\\n")
             for rows in found:
                 out.write(rows.replace({between!r}, separator))
@@ -128,6 +129,7 @@ class FakeSlurm:
     def account(self, jobs: Iterable[Accounted]) -> None:
         """Accounting has these jobs from now on, as they are said to be; what it said of them before is gone."""
         ended = []
+        between = BETWEEN.decode()
         for job in jobs:
             place = {name: index for index, name in enumerate(job.columns)}
             rows = b"".join(
@@ -138,8 +140,7 @@ class FakeSlurm:
             for row in job.rows:
                 said = {name: row[at] for name, at in place.items()}
                 if "." not in said["JobIDRaw"] and said["End"][:1].isdigit():
-                    fields = ("JobIDRaw", "JobID", "State", "ExitCode", "DerivedExitCode")
-                    ended.append(f"{said['End']} {'|'.join(said[name] for name in fields)}\n")
+                    ended.append(f"{said['End']} {between.join(said.get(name, '') for name in ENDED_FIELDS)}\n")
         with (self.root / "ended").open("ab") as listed:
             listed.write("".join(ended).encode())
 

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 
-from slurm_triage.service.ask import Asker, AskError, JobName
+from slurm_triage.history.good_runs import GoodRun
+from slurm_triage.service.ask import Asker, AskError, Ended, JobName
 from tests.corpus.load import cases
 
 CORPUS = "recorded-witnesses"
@@ -57,17 +58,19 @@ class FakeAsker(Asker):
         self.asked: list[Sequence[JobName]] = []
         self.hidden: set[str] = set()
         self.calls = Counter()
+        self.good: list[GoodRun] = []
 
     @property
     def version(self) -> str | None:
         """The version of the recording."""
         return VERSION
 
-    def ended(self, since: float, until: float) -> list[JobName]:
-        """The jobs of that time."""
+    def ended(self, since: float, until: float) -> Ended:
+        """The jobs of that time; all of them may have ended badly."""
         if self.down == "ended":
             raise AskError("sacct: slurmdbd does not answer")
-        return [JobName(job, job) for job, files in self.jobs.items() if since <= end_of(files) <= until]
+        good = [run for run in self.good if since <= run.end <= until]
+        return Ended([JobName(job, job) for job, files in self.jobs.items() if since <= end_of(files) <= until], good)
 
     def evidence(self, jobs: Sequence[JobName]) -> dict[str, dict[str, bytes]]:
         """What is recorded of them."""

@@ -10,9 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slurm_triage.history.good_runs import GoodRun
 from slurm_triage.live._command import run
 from slurm_triage.service import ask
-from slurm_triage.service.ask import AT_ONCE, Asker, AskError, JobName, split_document, split_table
+from slurm_triage.service.ask import (
+    AT_ONCE,
+    ENDED_FIELDS,
+    Asker,
+    AskError,
+    Ended,
+    JobName,
+    split_document,
+    split_ended,
+    split_table,
+)
 from tests.live.fake import Cluster
 from tests.service.jobs import VERSION, joined, recorded
 
@@ -82,13 +93,48 @@ def test_what_is_no_document() -> None:
         assert split_document(text, ["7"]) == {}
 
 
-def test_clean_jobs_are_not_asked_about(cluster: Cluster) -> None:
-    rows = ["1|1|COMPLETED|0:0|0:0", "2|2|FAILED|1:0|0:0", "3|9_1|COMPLETED|0:0|9:0", "4|4+1|CANCELLED by 7|0:0|0:0"]
-    rows += ["5|5|COMPLETED|0:0|", "2|2|REQUEUED|0:0|", "x|x|FAILED|1:0|", "6|6_[1-3]|FAILED|1:0|"]
-    cluster.script("sacct", cluster.answer("\n".join([*rows, ""]).encode()))
-    assert Asker(5).ended(0, 1) == [JobName("2", "2"), JobName("3", "9_1"), JobName("4", "4+1")]
-    (call,) = cluster.calls
-    assert " -a --local -D -X -n -P -S 1970-01-01T00:00:00 -E 1970-01-01T00:00:01 " in call
+def ended_row(raw: str, shown: str, state: str, exit_code: str = "0:0", derived: str = "0:0", **more: str) -> str:
+    said = {
+        "JobIDRaw": raw, "JobID": shown, "State": state, "ExitCode": exit_code, "DerivedExitCode": derived,
+        "Start": "2026-11-30T15:00:00", "End": "2026-11-30T15:10:00", "NodeList": "c[1-2]", "Cluster": "mini",
+        "Partition": "main", "User": "user1", "JobName": "train", **more,
+    }  # fmt: skip
+    return SEP.join(said[name] for name in ENDED_FIELDS) + "\n"
+
+
+def test_what_ended_badly_and_what_ended_well_come_apart() -> None:
+    rows = [ended_row("1", "1", "COMPLETED"), ended_row("2", "2", "FAILED", "1:0")]
+    rows += [ended_row("3", "9_1", "COMPLETED", derived="9:0"), ended_row("4", "4+1", "CANCELLED by 7")]
+    rows += [ended_row("5", "5", "COMPLETED", derived=""), ended_row("2", "2", "REQUEUED")]
+    rows += [ended_row("x", "x", "FAILED", "1:0"), ended_row("6", "6_[1-3]", "FAILED", "1:0")]
+    found = split_ended("".join(rows).encode(), SEP)
+    assert list(found.bad) == [JobName("2", "2"), JobName("3", "9_1"), JobName("4", "4+1")]
+    assert [run.job for run in found.good] == ["1", "5"]
+    start = 1796050800.0
+    assert found.good[0] == GoodRun("mini", "1", "user1", "train", "main", start, start + 600, "c[1-2]")
+
+
+def test_a_good_run_without_times_is_none_and_a_bad_one_is_bad() -> None:
+    rows = [ended_row("1", "1", "COMPLETED", Start="Unknown"), ended_row("2", "2", "FAILED", "1:0", Start="Unknown")]
+    found = split_ended("".join(rows).encode(), SEP)
+    assert not found.good and list(found.bad) == [JobName("2", "2")]
+
+
+@given(st.text("ab|\n0.9", max_size=30), st.text("ab|\n0.9", max_size=30))
+def test_no_name_makes_a_run_of_another_job(name: str, user: str) -> None:
+    row = ended_row("1", "1", "COMPLETED", JobName=name + "\n7|7|0:0", User=user)
+    found = split_ended((row + ended_row("2", "2", "FAILED", "1:0")).encode(), SEP)
+    assert [run.job for run in found.good] == ["1"] and list(found.bad) == [JobName("2", "2")]
+
+
+def test_what_has_ended_is_asked_with_a_separator_that_nobody_knows(cluster: Cluster) -> None:
+    cluster.script("sacct", cluster.answer(b""))
+    assert Asker(5).ended(0, 1) == Ended([], [])
+    Asker(5).ended(0, 1)
+    first, second = cluster.calls
+    assert " -a --local -D -X -n -P --delimiter=" in first
+    assert " -S 1970-01-01T00:00:00 -E 1970-01-01T00:00:01 " in first
+    assert first != second
 
 
 def test_calls_do_not_grow_with_the_jobs(cluster: Cluster) -> None:

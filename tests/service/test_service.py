@@ -17,6 +17,7 @@ import pytest
 from slurm_triage import cli
 from slurm_triage.log import Log, line
 from slurm_triage.service import ledger as books
+from slurm_triage.service.ask import ENDED_FIELDS
 from slurm_triage.service.config import ConfigError, Settings, load
 from slurm_triage.service.ledger import Ledger, LedgerError, Said, Waiting
 from slurm_triage.service.loop import LONGEST, Service
@@ -167,8 +168,12 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert cli.main(["service", "status", "--config", config]) == 1
     assert capsys.readouterr().out.startswith("never swept\n")
     assert cli.main(["service", "sweep", "--config", config]) == 1
-    jobs = "\\n".join(f"{job}|{job}|FAILED|1:0|" for job in JOBS)
-    sacct(cluster, joined(JOBS), f"case \" $* \" in *' -X '*) printf '{jobs}\\n'; exit;; esac")
+    said = {"State": "FAILED", "ExitCode": "1:0"}
+    rows = ["|".join(said.get(name, job if name.startswith("JobID") else "") for name in ENDED_FIELDS) for job in JOBS]
+    (tmp_path / "ended").write_text("\n".join([*rows, ""]))
+    sed = f'exec /bin/sed "s/|/$d/g" {tmp_path}/ended'
+    separator = "for word; do case $word in --delimiter=*) d=${word#*=};; esac; done"
+    sacct(cluster, joined(JOBS), f"{separator}\ncase \" $* \" in *' -X '*) {sed};; esac")
     assert cli.main(["service", "sweep", "--config", config]) == 0
     capsys.readouterr()
     assert cli.main(["service", "status", "--config", config]) == 0

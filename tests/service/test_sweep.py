@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from slurm_triage.history.database import HistoryError
+from slurm_triage.history.good_runs import GoodRun
 from slurm_triage.history.store import Detail, History
 from slurm_triage.log import Log
 from slurm_triage.service import ask, judge, pool
 from slurm_triage.service import sweep as sweeping
-from slurm_triage.service.ask import JobName
+from slurm_triage.service.ask import Ended, JobName
 from slurm_triage.service.config import Settings
 from slurm_triage.service.ledger import Ledger, Waiting
 from slurm_triage.service.patience import MARGIN
@@ -67,6 +68,31 @@ def test_a_sweep_records_what_ended_badly(site: Site) -> None:
     assert site.ledger.swept == LAST + 60
 
 
+def test_what_ended_well_is_counted_once(site: Site) -> None:
+    run = GoodRun("mini", "77", "user1", "train-3", "main", LAST - 50.0, LAST, "c[1-2]")
+    site.asker.good = [run, replace(run, job="78", name="train-4", nodes="c1")]
+    for minute in (1, 2, 3):
+        site.sweep(LAST + 60 * minute)
+    with sqlite3.connect(site.settings.history) as db:
+        assert db.execute("SELECT job_id, n_nodes, nodes FROM good_run ORDER BY job_id").fetchall() == [
+            ("77", 2, "c[1-2]"), ("78", 1, "c1"),
+        ]  # fmt: skip
+        counted = (
+            "SELECT node, program, size, runs FROM good_day JOIN workload w ON w.id = workload ORDER BY size, node"
+        )
+        assert db.execute(counted).fetchall() == [
+            ("c1", "train-#", 1, 1), ("c1", "train-#", 2, 1), ("c2", "train-#", 2, 1),
+        ]  # fmt: skip
+
+
+def test_a_site_may_not_want_that(tmp_path: Path) -> None:
+    site = Site(tmp_path, good_runs=False)
+    site.asker.good = [GoodRun("mini", "77", "user1", "train-3", "main", LAST - 50.0, LAST, "c[1-2]")]
+    site.sweep(LAST + 60)
+    with sqlite3.connect(site.settings.history) as db:
+        assert db.execute("SELECT count(*) FROM good_run").fetchone() == (0,)
+
+
 def test_a_second_sweep_asks_and_says_nothing_new(site: Site) -> None:
     site.sweep(LAST + 60)
     said = len(site.lines)
@@ -80,7 +106,7 @@ def test_what_is_not_final_waits_and_is_not_lost(site: Site) -> None:
     end = end_of(JOBS[job])
     found = site.sweep(end + 1)
     assert job in site.ledger.waiting and not site.rows() and found.waiting == 1
-    site.asker.ended = lambda since, until: []  # type: ignore[method-assign]
+    site.asker.ended = lambda since, until: Ended([], [])  # type: ignore[method-assign]
     site.sweep(end + 2)
     assert job in site.ledger.waiting
     site.sweep(end + 6 + MARGIN)
@@ -97,7 +123,7 @@ def test_what_never_becomes_final_is_judged_in_the_end(site: Site) -> None:
         for i, w in enumerate(lines)
     )
     site.asker.jobs = {job: {"sacct.psv": open_}}
-    site.asker.ended = lambda since, until: [JobName(job, job)]  # type: ignore[method-assign]
+    site.asker.ended = lambda since, until: Ended([JobName(job, job)], [])  # type: ignore[method-assign]
     for minute in range(1, 4):
         site.sweep(LAST + 60 * minute)
         assert (job in site.ledger.waiting and not site.settings.history.exists()) or job not in site.rows()
