@@ -15,7 +15,7 @@ import pytest
 from slurm_triage import case, cli, explain, sections
 from slurm_triage.engine import diagnose
 from slurm_triage.history import cli as history_cli
-from slurm_triage.knowledge import rows
+from slurm_triage.knowledge import table
 from slurm_triage.model import Condition, Fact, Role, Strength
 from slurm_triage.node import agent, as_user, deliver, drawer, evidence
 from slurm_triage.node import config as agent_config
@@ -354,9 +354,9 @@ def test_made_pages_leave_nothing_out() -> None:
         text = page(f"reference/{name}")
         numbers = [e.name.split()[1] for e in explain.PAGES[kind]()]
         assert [n for n in numbers if f"\n| {n} |" not in text and f"\n| [{n}](#xid-{n}) |" not in text] == []
-        for owner in {row["likely_owner"] for row in rows(f"nvidia_{kind.lower()}")}:
-            section = text.split(f"\n## Owner: {owner.replace('/', ' or ')}\n", 1)[1].split("\n## ", 1)[0]
-            assert [heading for heading in explain.REQUIRED if f"**{heading}:**" not in section] == [], owner
+        for class_ in table("nvidia_pages")[kind.lower()].values():
+            section = text.split(f"\n## Class: {class_['title']}\n", 1)[1].split("\n## ", 1)[0]
+            assert [heading for heading in explain.REQUIRED if f"**{heading}:**" not in section] == []
 
 
 def test_every_made_section_has_its_parts() -> None:

@@ -220,6 +220,27 @@ def test_vendor_and_project_stand_apart() -> None:
         assert {row["nvidia_immediate"], row["nvidia_investigatory"]} - {""} <= set(vendor), row["xid"]
 
 
+def test_a_number_leads_to_the_cause_that_the_rules_give_it() -> None:
+    for kind in ("Xid", "SXid"):
+        causes = {f"{kind} {row[kind.lower()]}": row["cause"] for row in rows(f"nvidia_{kind.lower()}")}
+        for entry in PAGES[kind]():
+            part = entry.part("Check next")
+            assert part and (not causes[entry.name] or f"`{causes[entry.name]}`" in part.text), entry.name
+
+
+def test_a_number_is_called_hardware_only_where_nothing_else_is_likely() -> None:
+    by_number = {f"Xid {row['xid']}": row for row in rows("nvidia_xid")}
+    named = {entry.name: entry for entry in PAGES["Xid"]() if entry.nature == "hardware"}
+    assert {"Xid 48", "Xid 79", "Xid 95"} <= set(named)
+    for name, entry in named.items():
+        row, acts = by_number[name], entry.part("Who acts")
+        assert row["likely_owner"] in ("hardware", "thermal/power"), name
+        assert not row["second_owner"] or name == "Xid 79" or row["role"] == "none", name
+        assert acts and not (row["role"] == "none" and acts.text.startswith("Hardware")), (
+            "no node is to be repaired for it"
+        )
+
+
 @pytest.mark.parametrize(("number", "first"), [("43", "13, 31"), ("45", "79"), ("154", "another Xid"), ("63", "48")])
 def test_an_echo_names_what_it_follows(number: str, first: str) -> None:
     (entry,) = lookup(f"xid {number}")

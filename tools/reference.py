@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from slurm_triage.causes import all_causes
 from slurm_triage.explain import PAGES, Entry, Part
 from slurm_triage.explain._entry import page_parts, sentence
+from slurm_triage.explain._nvidia import sxid_class, xid_class
 from slurm_triage.knowledge import rows, table
 
 COLUMNS = 120
@@ -150,12 +151,19 @@ def _states() -> Iterator[str]:
     yield from _sources(entries[0])
 
 
-def _owners(kind: str) -> Iterator[str]:
-    """What goes for every number with the same likely owner."""
-    for owner, page in table("nvidia_pages")[kind].items():
-        yield from ("", f"## Owner: {owner.replace('/', ' or ')}")
+def _classes(kind: str) -> Iterator[str]:
+    """What goes for every number of a class."""
+    for page in table("nvidia_pages")[kind].values():
+        yield from ("", f"## Class: {page['title']}")
         for part in page_parts(page):
             yield from _part(part, "causes.md")
+
+
+def _class(kind: str, name: str) -> str:
+    """A link to what goes for a class."""
+    title = table("nvidia_pages")[kind][name]["title"]
+    anchor = re.sub(r"[^\w\- ]", "", f"class-{title}".lower()).replace(" ", "-")
+    return f"[{title}](#{anchor})"
 
 
 def _xids() -> Iterator[str]:
@@ -166,30 +174,42 @@ def _xids() -> Iterator[str]:
         "slurm_triage/knowledge/nvidia_xid.csv, nvidia.toml and nvidia_pages.toml",
         "Every Xid, as `slurm-triage explain xid 79` shows it: the vendor's meaning and advice, and apart from them "
         "how this project reads it. Numbers of which more is known have a section of their own; for the others goes "
-        "what stands under their owner. Numbers alone decide little: see whether it is an echo of another, and what "
+        "what stands under their class. Numbers alone decide little: see whether it is an echo of another, and what "
         "words the driver printed with it.",
         _PLACEHOLDERS,
     )
     yield from (
         "",
-        _row("Xid", "meaning", "vendor: at once", "vendor: to investigate", "likely owner", "effect", "follows"),
+        _row(
+            "Xid",
+            "meaning",
+            "vendor: at once",
+            "vendor: to investigate",
+            "likely owner",
+            "effect",
+            "cause",
+            "class",
+            "follows",
+        ),
     )
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     for row in rows("nvidia_xid"):
         number = row["xid"]
-        owner = f"[{row['likely_owner']}](#owner-{row['likely_owner'].replace('/', '-or-')})"
+        cause = row["cause"]
         yield _row(
             f"[{number}](#xid-{number})" if number in special else number,
             f"{row['meaning']} ({row['mnemonic']})",
             row["nvidia_immediate"],
             row["nvidia_investigatory"],
-            f"{owner}, {row['second_owner']}" if row["second_owner"] else owner,
+            ", ".join(filter(None, (row["likely_owner"], row["second_owner"]))),
             row["job_effect"].replace("_", " "),
+            f"[`{cause}`](causes.md#{cause})" if cause else "",
+            _class("xid", xid_class(row)),
             row["follow_on_of"].replace(";", ", "),
         )
     yield from _words("vendor", table("nvidia_pages")["vendor"])
     yield from _words("effect", {k.replace("_", " "): v for k, v in table("nvidia")["job_effect"].items()})
-    yield from _owners("xid")
+    yield from _classes("xid")
     for number in sorted(special, key=int):
         yield from _section(entries[number], f"Xid {number}", "causes.md", sources=False)
     yield from ("", "## Sources")
@@ -202,13 +222,13 @@ def _sxids() -> Iterator[str]:
         "NVIDIA SXid",
         "slurm_triage/knowledge/nvidia_sxid.csv, nvidia.toml and nvidia_pages.toml",
         "Every SXid of an NVSwitch, as `slurm-triage explain sxid 12028` shows it: the classes of the Fabric Manager "
-        "guide and of the driver, and apart from them how this project reads it. What to do stands under the owner.",
+        "guide and of the driver, and apart from them how this project reads it. What to do stands under the class.",
         sentence(table("nvidia")["sxid"]["caution"]),
         _PLACEHOLDERS,
     )
     yield from (
         "",
-        _row("SXid", "meaning", "text in the log", "guide", "driver", "our reading", "likely owner", "notes"),
+        _row("SXid", "meaning", "text in the log", "guide", "driver", "our reading", "class", "notes"),
     )
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for row in rows("nvidia_sxid"):
@@ -219,11 +239,11 @@ def _sxids() -> Iterator[str]:
             row["fm_guide_class"].replace("_", " "),
             row["driver_class"].replace("_", " "),
             row["severity"].replace("_", " "),
-            f"[{row['likely_owner']}](#owner-{row['likely_owner'].replace('/', '-or-')})",
+            _class("sxid", sxid_class(row)),
             "; ".join(filter(None, (row["related"], row["notes"]))),
         )
     yield from _words("our reading", {k.replace("_", " "): v for k, v in table("nvidia")["severity"].items()})
-    yield from _owners("sxid")
+    yield from _classes("sxid")
     yield from ("", "## Sources")
     yield from _sources(entries[0])
 

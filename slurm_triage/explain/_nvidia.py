@@ -45,7 +45,7 @@ def sxids() -> Iterator[Entry]:
 def _xid(row: Row) -> Entry:
     facts, pages = table("nvidia"), table("nvidia_pages")
     number = row["xid"]
-    page = _page(pages["xid"][row["likely_owner"]], pages["number"].get(number, {}), number)
+    page = _page(pages["xid"][xid_class(row)], pages["number"].get(number, {}), row, number)
     vendor = "; ".join(
         f"{label}: {_vendor(row[column])}"
         for label, column in (("at once", "nvidia_immediate"), ("to investigate", "nvidia_investigatory"))
@@ -57,7 +57,7 @@ def _xid(row: Row) -> Entry:
     parts = [
         Part("", sentence(row["meaning"])),
         Part(VENDOR, sentence(vendor) or "Nothing is documented."),
-        Part(OURS, f"Likely owner: {owner}. {sentence(effect)} {sentence(advice)}"),
+        Part(OURS, f"Likely owner: {owner}. {sentence(effect)} {sentence(advice)} {_role(row)}"),
         *page_parts(page),
         Part(ECHO, _echo(parents)),
         *_notes(row, facts["xid"]["caution"]),
@@ -77,8 +77,8 @@ def _sxid(row: Row) -> Entry:
     parts = [
         Part("", sentence(row["meaning"])),
         Part(VENDOR_SAYS, sentence(said) or "No class is documented."),
-        Part(OURS, f"Likely owner: {row['likely_owner']}. {sentence(severity)}"),
-        *page_parts(_page(pages["sxid"][row["likely_owner"]], {}, row["sxid"])),
+        Part(OURS, f"Likely owner: {row['likely_owner']}. {sentence(severity)} {_role(row)}"),
+        *page_parts(_page(pages["sxid"][sxid_class(row)], {}, row, row["sxid"])),
     ]
     if row["log_text"]:
         parts.append(Part("Text in the log", row["log_text"]))
@@ -87,12 +87,34 @@ def _sxid(row: Row) -> Entry:
     return Entry("SXid", f"SXid {row['sxid']}", row["name"], tuple(parts), (), _sources(row), facts["since"])
 
 
-def _page(general: Mapping[str, Any], special: Mapping[str, Any], number: str) -> dict[str, Any]:
-    """What goes for the owner, with what is known of the number; `NUMBER` in commands becomes the number."""
+def xid_class(row: Row) -> str:
+    """The table of `nvidia_pages.toml` that goes for an Xid. Hardware is said only where nothing else is likely too."""
+    owner = row["likely_owner"]
+    if owner == "hardware" and row["role"] == "none":
+        return "hardware_watch"
+    if owner == "hardware" and (row["second_owner"] or row["role"] == "open"):
+        return "hardware_or_driver"
+    return "informational" if row["role"] == "none" and owner != "thermal/power" else owner
+
+
+def sxid_class(row: Row) -> str:
+    """The table of `nvidia_pages.toml` that goes for an SXid."""
+    return "quiet" if row["role"] == "none" and row["likely_owner"] != "thermal/power" else row["likely_owner"]
+
+
+def _page(general: Mapping[str, Any], special: Mapping[str, Any], row: Row, number: str) -> dict[str, Any]:
+    """What goes for the class, with what is known of the number; `NUMBER` in commands becomes the number. The cause
+    that the number speaks for stands first among what to check next."""
     page = {**general, **special}
     for key in ("commands", "admin"):
         page[key] = [command.replace("NUMBER", number) for command in page.get(key, ())]
+    if (cause := row["cause"]) and f"`{cause}`" not in page["next"]:
+        page["next"] = f"`{cause}`; {page['next']}"
     return page
+
+
+def _role(row: Row) -> str:
+    return sentence(table("nvidia")["role"][row["role"]])
 
 
 def _vendor(word: str) -> str:
