@@ -346,7 +346,8 @@ def _service(cluster: Cluster, outcomes: Sequence[Outcome]) -> list[str]:
                 ids = [str(number) for number in tomllib.load(stream)["job_ids"]]
             jobs.append((outcome.scenario, ids, not witnesses.clean([r for r in records if "." not in r["JobID"]])))
     try:
-        return service.judge(service.sweep(cluster), jobs)
+        wrong = service.judge(service.sweep(cluster), jobs)
+        return wrong if all(listed for _, _, listed in jobs) else [*wrong, *service.uncounted(cluster)]
     except ClusterError as error:
         return [f"service: {error}"]
 
