@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
 
 from slurm_triage.extension import cached, current
 
@@ -35,7 +35,7 @@ class Cause:
 @cached
 def all_causes() -> dict[str, Cause]:
     """Every cause by its id, those of the site behind the program's own."""
-    table = tomllib.loads((files("slurm_triage") / "causes.toml").read_text("utf-8"))
+    table = tomllib.loads((Path(__file__).parent / "causes.toml").read_text("utf-8"))
     own = {
         id: Cause(id, entry["title"], entry["meaning"], entry.get("refines"), entry.get("page", ""))
         for id, entry in table.items()

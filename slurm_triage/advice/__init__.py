@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 if sys.version_info >= (3, 11):
@@ -69,7 +69,7 @@ _STEP = ("step", "paste", "lang")
 @cache
 def stacks() -> tuple[str, ...]:
     """The stacks that have a file, by name."""
-    names = (entry.name for entry in files(__name__).iterdir())
+    names = (entry.name for entry in Path(__file__).parent.iterdir())
     return tuple(sorted(n[:-5] for n in names if n.endswith(".toml") and n not in ("families.toml", f"{GENERIC}.toml")))
 
 
@@ -114,7 +114,7 @@ def find(names: Iterable[str], family: str) -> Advice | None:
 
 def _read(name: str) -> dict[str, Any]:
     try:
-        table: dict[str, Any] = tomllib.loads((files(__name__) / f"{name}.toml").read_text("utf-8"))
+        table: dict[str, Any] = tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text("utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise AdviceError(f"{name}.toml: {error}") from error
     return table

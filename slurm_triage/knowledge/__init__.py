@@ -11,7 +11,7 @@ import csv
 import sys
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 if sys.version_info >= (3, 11):
@@ -23,12 +23,12 @@ else:
 @cache
 def table(name: str) -> Mapping[str, Any]:
     """`<name>.toml` of this folder. Raises `FileNotFoundError` for a table that does not exist."""
-    found: dict[str, Any] = tomllib.loads((files(__name__) / f"{name}.toml").read_text("utf-8"))
+    found: dict[str, Any] = tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text("utf-8"))
     return found
 
 
 @cache
 def rows(name: str) -> tuple[Mapping[str, str], ...]:
     """The rows of `<name>.csv` by column name. Raises `FileNotFoundError` for a table that does not exist."""
-    text = (files(__name__) / f"{name}.csv").read_text("utf-8")
+    text = (Path(__file__).parent / f"{name}.csv").read_text("utf-8")
     return tuple(csv.DictReader(text.splitlines()))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import fields
 from importlib import resources
+from pathlib import Path
 
 import pytest
 
 from slurm_triage.model import Voice
+from slurm_triage.sources import _catalog
 from slurm_triage.sources._catalog import Catalog, CatalogError, Form, Signature, folders, load, signature_of
 
 FAMILIES = [(folder, signature) for folder in folders() for signature in load(folder).signatures]
@@ -158,3 +161,25 @@ def test_other_defects_are_named() -> None:
         signature_of("id =", "a.toml")
     with pytest.raises(CatalogError, match="no such catalog"):
         load("not-there")
+
+
+@pytest.mark.parametrize("folder", folders())
+def test_a_family_read_when_asked_is_the_family(folder: str) -> None:
+    for found in load(folder).signatures:
+        path = Path(_catalog.__file__).parent / "catalog" / folder / f"{found.id}.toml"
+        whole = signature_of(path.read_text("utf-8"), path.name)
+        assert type(found) is not type(whole), "its hints are not laid out as `hints = [...]` on one or several lines"
+        assert {f.name: getattr(found, f.name) for f in fields(whole)} == {
+            f.name: getattr(whole, f.name) for f in fields(whole)
+        }
+
+
+def test_few_and_many_lines_are_searched_alike() -> None:
+    catalog = Catalog(load("program").signatures)
+    lines = [form.examples[0] for signature in catalog.signatures for form in signature.forms]
+    lines += [line.lower() for line in lines]
+    few = [catalog.hinted(line) for line in lines[: _catalog.FEW]]
+    for _ in range(_catalog.FEW):
+        catalog.hinted("x")
+    assert [catalog.hinted(line) for line in lines[: _catalog.FEW]] == few
+    assert any(few) and not all(few)
