@@ -173,7 +173,7 @@ class Job:
     @once
     def pods(self) -> Pods:
         """What Kubernetes did to a pod."""
-        return Pods(self.attempt, self.log)
+        return Pods(self.attempt, self.log, self.place, self.node)
 
     @once
     def site(self) -> Site:

@@ -16,6 +16,7 @@ from slurm_triage.facts._place import Place
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.exits import Exits
 from slurm_triage.facts.log import Log
+from slurm_triage.facts.pods import ooms
 from slurm_triage.model import Cite, Fact, JobRecord, MemoryCounters, OomKill, Sign, StepRecord
 
 ELSEWHERE = ("user.slice", "docker", "libpod", "kubepods", "lxc", "machine.slice")
@@ -119,7 +120,7 @@ class Memory:
         says = "an OOM killer killed a process of the job"
         cites: list[Cite] = [c for k in self.kills for c in k.cites[:2]]
         cites += self._oom_records()
-        cites += [s.cite for s in (*self.printed, *self.log.of("slurmd_oom", "pod_oomkilled"))]
+        cites += [s.cite for s in (*self.printed, *self.log.of("slurmd_oom"), *ooms(self.log))]
         cites += [c.cite for c in self.counters if c.events.get("oom_kill", 0) > 0]
         if cites:
             return true(says, cites)
@@ -219,7 +220,7 @@ class Memory:
         cites = self._kills_with("MEMCG")
         if cites:
             return true(says, cites)
-        signs = list(self.log.of("pod_oomkilled"))
+        signs = [s for s in ooms(self.log) if s.fields.get("reason") != "SystemOOM"]
         if self.attempt.job_id is None:  # an excerpt; else such lines may be about any job of the node
             lines = self.log.of("oom_killed", "oom_candidate")
             signs += [s for s in lines if "cgroup" in s.fields.get("prefix", "")]
@@ -229,10 +230,24 @@ class Memory:
         return unknown(says, "no kernel line names a cgroup's limit", KERNEL_HOW)
 
     @once
+    def pod_limit_hit(self) -> Fact:
+        """The limit of the pod around Slurm's own cgroups was hit, and a process of this job was killed for it.
+
+        A job's memory is charged to its cgroup below slurmstepd.scope, and so to every cgroup around that: in a pod the
+        kubelet's (kubepods), whose limit is none that the job asked for.
+        """
+        says = "the limit of the pod around the job was hit"
+        tied = [k for k in self.kills if k.constraint == "MEMCG" and k.job is not None and not self._limit_is_ours(k)]
+        cites = [c for k in tied if "kubepods" in (k.oom_memcg or "") for c in k.cites[:2]]
+        if cites:
+            return true(says, cites)
+        return self._unseen(says, "no kernel line names a pod's limit and a process of the job")
+
+    @once
     def slurm_counted_kill(self) -> Fact:
         """Slurm itself reports the kill: state, exit 0:125 or slurmstepd's message."""
         says = "Slurm reports an out-of-memory kill in the job"
-        cites: list[Cite | Sign] = [*self._oom_records(), *self.printed, *self.log.of("slurmd_oom", "pod_oomkilled")]
+        cites: list[Cite | Sign] = [*self._oom_records(), *self.printed, *self.log.of("slurmd_oom")]
         if cites:
             return true(says, cites)
         return unknown(says, "Slurm reports no out-of-memory kill", self.accounting.how)

@@ -3,7 +3,7 @@
 from slurm_triage.facts import Job
 from slurm_triage.facts._logic import any_of
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support
+from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
 from slurm_triage.rules._told import ECHOES, outlived
 
 
@@ -43,7 +43,17 @@ def liveness_probe_kill(job: Job) -> Said:
     yield require(trouble)
     yield confirm(job.pods.proves("the kubelet killed the container for its probe", "pod_killing_liveness"))
     yield support(job.pods.killed_for_probe)
+    yield support(job.pods.died_after_probe)
+    if trouble.holds:
+        yield refute(job.pods.probes_survived)
     yield from outlived(job, trouble)
     yield owner(Owner.USER)
-    yield summary("The kubelet killed the container because its liveness or startup probe failed.")
+    if killed.holds:
+        yield summary("The kubelet killed the container because its liveness or startup probe failed.")
+    elif job.pods.died_after_probe.holds:
+        yield summary(
+            "A liveness or startup probe failed and the container died of SIGTERM or SIGKILL: very likely by it."
+        )
+    else:
+        yield summary("A liveness or startup probe failed; whether the container was killed for it was not seen.")
     yield action("Give the container a startup probe or a longer failure time.", "kubectl describe pod POD")

@@ -2,7 +2,7 @@
 
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, confirm, owner, refute, require, rule, summary, support, when
+from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support, when
 from slurm_triage.rules._advice import fitting_advice
 from slurm_triage.rules._memory import OOM_ECHOES, first_kill, own_limit_advice, use_and_limit, victim
 
@@ -44,14 +44,31 @@ def memcg_oom(job: Job) -> Said:
     """
     yield require(job.memory.oom_killed)
     yield confirm(job.memory.own_limit_hit)
+    if job.memory.pod_limit_hit.holds:
+        yield confirm(job.memory.pod_limit_hit)
     yield support(job.memory.some_cgroup_limit)
     yield support(job.memory.slurm_counted_kill)
     yield support(job.memory.peak_at_limit)
     yield refute(job.memory.elsewhere_only)
-    yield refute(job.memory.killed_below_limit)
-    yield owner(Owner.USER)
+    if not job.memory.pod_limit_hit.holds:  # else it was killed below its own limit, at that of the pod around it
+        yield refute(job.memory.killed_below_limit)
+    yield owner(Owner.ADMIN if _at_the_pods(job) else Owner.USER)
     yield when(first_kill(job, "MEMCG"))
+    if _at_the_pods(job):
+        yield summary(
+            f"The pod around the job reached its memory limit and {victim(job)} of the job was killed for it."
+        )
+        yield action(
+            "Give the pod what Slurm gives its jobs: its limit is below the node's RealMemory, or helpers use it."
+        )
+        yield action("Compare the pod's limit with RealMemory.", "kubectl describe pod POD; scontrol show node NODE")
+        return
     sure = "reached its memory limit" if job.memory.own_limit_hit.holds else "very likely reached a memory limit"
     yield summary(f"The job {sure} and {victim(job)} was killed for it ({use_and_limit(job)}).")
     yield from own_limit_advice(job)
     yield from fitting_advice(job, "host_memory")
+
+
+def _at_the_pods(job: Job) -> bool:
+    """Whether only the limit of the pod around the job was hit, which its owner did not ask for."""
+    return bool(job.memory.pod_limit_hit.holds) and not job.memory.own_limit_hit.holds
