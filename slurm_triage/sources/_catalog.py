@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +32,10 @@ else:
     import tomli as tomllib
 
 
-FEW, SHORT = 3000, 1000
-"""So many lines, and so long ones, are searched for one hint after the other: what a small case has of them."""
+FEW = 3000
+"""So many lines are searched for one hint after the other, and longer ones count more: what a small case has of them."""
+LINE = 100
+"""Characters of a usual line."""
 
 
 class CatalogError(ValueError):
@@ -125,12 +126,13 @@ class Catalog:
         return re.compile(_alternatives(tree) if tree else r"(?!)")
 
     @cached_property
-    def _asked(self) -> Iterator[int]:
-        return count(1)
+    def _searched(self) -> list[int]:
+        return [0]
 
     def hinted(self, text: str) -> bool:
         """Whether any family could match: a search for literals only."""
-        if next(self._asked) <= FEW and len(text) <= SHORT:
+        self._searched[0] += 1 + len(text) // LINE
+        if self._searched[0] <= FEW:
             return any(map(text.__contains__, self._hints))
         return self._any_hint.search(text) is not None
 
