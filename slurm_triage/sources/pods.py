@@ -23,7 +23,11 @@ MOST_BYTES = 64 * 1024 * 1024
 """Of a larger file each line is read for itself."""
 
 _SHAPE = re.compile(
-    r"\s{0,20}(?:Restart Count|Container ID|Image ID|Last State|QoS Class|Controlled By|Tolerations|Node-Selectors):.*|"
+    r"\s{0,20}(?:Restart Count|Container ID|Image ID|Last State|QoS Class|Controlled By|Tolerations|Node-Selectors|"
+    r"Service Account|Priority Class Name|Unschedulable|Non-terminated Pods|Status Reason):.*|"
+    r"\s{0,20}Reason:\s{1,20}(?:Evicted|OOMKilled|Error|Completed|NodeLost|NodeShutdown|Terminated|Preempting|"
+    r"ContainerStatusUnknown|DeadlineExceeded)\s{0,4}|"
+    r"Node:\s{1,40}[A-Za-z0-9][\w.-]{0,252}/[\d.:a-f]{2,45}\s{0,4}|"
     r"(?:.{0,40}\s)?(?:Normal|Warning)\s{2,20}[A-Z][A-Za-z]{3,40}\s{2,40}\S.*|"
     r"(?:NAME\s{2,80}READY\s{2,20}STATUS|LAST SEEN\s{2,20}TYPE|\s{0,4}Type\s{2,20}Reason\s{2,30}Age)\b.*|"
     r"(?:apiVersion: v1|kind: (?:Pod|Event|Node)(?:List)?|kind: List)|"
