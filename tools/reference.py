@@ -178,21 +178,18 @@ def _xids() -> Iterator[str]:
         "words the driver printed with it.",
         _PLACEHOLDERS,
     )
-    yield from (
-        "",
-        _row(
-            "Xid",
-            "meaning",
-            "vendor: at once",
-            "vendor: to investigate",
-            "likely owner",
-            "effect",
-            "cause",
-            "class",
-            "follows",
-        ),
+    columns = (
+        "Xid",
+        "meaning",
+        "vendor: at once",
+        "vendor: to investigate",
+        "likely owner",
+        "effect",
+        "cause",
+        "class",
+        "follows",
     )
-    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    yield from ("", _row(*columns), _row(*("---" for _ in columns)))
     for row in rows("nvidia_xid"):
         number = row["xid"]
         cause = row["cause"]
@@ -226,11 +223,8 @@ def _sxids() -> Iterator[str]:
         sentence(table("nvidia")["sxid"]["caution"]),
         _PLACEHOLDERS,
     )
-    yield from (
-        "",
-        _row("SXid", "meaning", "text in the log", "guide", "driver", "our reading", "class", "notes"),
-    )
-    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    columns = ("SXid", "meaning", "text in the log", "guide", "driver", "our reading", "class", "notes")
+    yield from ("", _row(*columns), _row(*("---" for _ in columns)))
     for row in rows("nvidia_sxid"):
         yield _row(
             row["sxid"],

@@ -83,8 +83,13 @@ def page_parts(page: Mapping[str, Any]) -> Iterator[Part]:
             yield Part(heading, sentence(text), tuple(page.get(commands, ())) if commands else ())
 
 
-def sentence(text: str) -> str:
-    """The text with a capital and a full stop; empty if it is empty. Names of programs and of fields stay small."""
+def capital(text: str) -> str:
+    """The text with a capital; names of programs and of fields stay small."""
     first = text.split(" ", 1)[0].removesuffix("'s")
-    capital = text[:1] if first in _NAMES or "_" in first or "(" in first else text[:1].upper()
-    return f"{capital}{text[1:]}{'' if text.endswith(('.', '?')) else '.'}" if text else ""
+    small = first in _NAMES or "_" in first or "(" in first
+    return text if small else text[:1].upper() + text[1:]
+
+
+def sentence(text: str) -> str:
+    """The text with a capital and a full stop; empty if it is empty."""
+    return f"{capital(text)}{'' if text.endswith(('.', '?')) else '.'}" if text else ""

@@ -62,7 +62,8 @@ def _code(number: int) -> Entry:
     if number - SHELL_BASE in signals.NAMES:
         more.append(Part("Who sends it", sentence(_signals.page(number - SHELL_BASE)["sent_by"])))
     see = (f"{number}:0", *_see(number - SHELL_BASE))
-    return _entry(str(number), signals.meaning(number, 0), _text(number), _page(number), see, *more)
+    title = signals.meaning(number, 0).removeprefix(f"exit {number}: ")
+    return _entry(str(number), title, _text(number), _page(number), see, *more)
 
 
 def _text(number: int) -> str:

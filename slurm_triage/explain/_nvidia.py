@@ -92,6 +92,10 @@ def xid_class(row: Row) -> str:
     owner = row["likely_owner"]
     if owner == "hardware" and row["role"] == "none":
         return "hardware_watch"
+    if row["role"] == "state":
+        return "hardware_state"
+    if owner == "driver" and row["job_effect"] == "fatal_to_gpu":
+        return "firmware"
     if owner == "hardware" and (row["second_owner"] or row["role"] == "open"):
         return "hardware_or_driver"
     return "informational" if row["role"] == "none" and owner != "thermal/power" else owner

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from inspect import cleandoc
 
-from slurm_triage.explain._entry import Part
+from slurm_triage.explain._entry import Part, capital
 
 LABELS = (
     "What happened",
@@ -38,7 +38,7 @@ def parts(doc: str) -> tuple[tuple[Part, ...], tuple[str, ...]]:
         if heading == SOURCES:
             sources = tuple(word.strip() for word in text.rstrip(".").split(", ") if word.strip())
         elif text:
-            found.append(Part(heading, text[:1].upper() + text[1:]))
+            found.append(Part(heading, capital(text)))
     return tuple(found), sources
 
 

@@ -61,7 +61,8 @@ def shell_lines(command: str, width: int) -> list[str]:
         else:
             lines.append(line + _GOES_ON)
             line = token
-    return [piece for whole in (*lines, line) for piece in _inside(whole, width)]
+    whole = [lines_ if not n or len(lines_) + 2 > width else f"  {lines_}" for n, lines_ in enumerate((*lines, line))]
+    return [piece for line in whole for piece in _inside(line, width)]
 
 
 def _inside(line: str, width: int) -> Iterator[str]:
