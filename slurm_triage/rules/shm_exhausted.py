@@ -1,10 +1,22 @@
 """Rule: /dev/shm too small or full."""
 
+import re
+from collections.abc import Iterator
+
+from slurm_triage import signals
 from slurm_triage.facts import Job
-from slurm_triage.facts._logic import true
+from slurm_triage.facts._logic import all_of, false, negation, true
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
+from slurm_triage.rules import Item, Said, action, confirm, owner, refute, require, rule, summary, support
 from slurm_triage.rules._advice import fitting_advice
+from slurm_triage.rules._told import proven
+
+GUESS = re.compile(r"might be caused by|It is possible that|out of shared memory")
+"""PyTorch says this of every bus error of a worker (torch/utils/data/_utils/signal_handling.py)."""
+FULL = re.compile(r"unable to write to file </torch_|/dev/shm\b.{0,1000}(?:No space left|[Nn]ot enough)|"
+                  r"(?:No space left|[Nn]ot enough).{0,1000}/dev/shm\b")  # fmt: skip
+"""A write into shared memory found no room: that is no guess."""
+KIN = ("sigbus_text", "dataloader_worker_killed", "no_space", "python_fatal_signal")
 
 
 @rule("shm_exhausted", supersedes=("bus_error_io", "app_error", "peer_rank_died"))
@@ -47,8 +59,28 @@ def shm_exhausted(job: Job) -> Said:
     if full:
         yield support(true("the node's /dev/shm was still full after the job's end", full))
     yield refute(job.memory.own_limit_hit)
-    yield confirm(job.program.full_shared_memory)
+    if said.holds:
+        yield from _proofs(job)
     yield owner(Owner.USER)
     yield summary("Shared memory (/dev/shm) was too small for the program's workers.")
     yield action("Give the container or job more shared memory, or use fewer workers.", "df -h /dev/shm")
     yield from fitting_advice(job, "shared_memory")
+
+
+def _proofs(job: Job) -> Iterator[Item]:
+    """A bus error is looked for in the order: memory that lost data, a file that was cut, then /dev/shm."""
+    lines = job.log.of("shm_too_small")
+    no_room = [s for s in lines if FULL.search(s.cite.text) and not GUESS.search(s.cite.text)]
+    hit = "memory of the node lost data"
+    healthy = negation(
+        "no memory error of the node explains the bus error",
+        true(hit, [w.sign for w in job.host.uncorrected[:1]])
+        if job.host.uncorrected
+        else false(hit, "no such line was seen"),
+    )
+    says = "a process died of a bus error, and shared memory was full"
+    if no_room:
+        full = true("a write into shared memory found no room", no_room)
+        yield confirm(all_of(says, job.program.crashed(signals.SIGBUS), full, healthy))
+        yield from proven(job, "a write into shared memory found no room", no_room, *KIN, died_of=(signals.SIGBUS,))
+    yield support(job.program.full_shared_memory)
