@@ -22,7 +22,7 @@ def bus_error_io(job: Job) -> Said:
 
     First check: space and quota of what the program maps, and whether somebody replaced a file under it.
 
-        srun --jobid=JOBID --overlap df -h /dev/shm /tmp .
+        srun -w NODE -n1 df -h /dev/shm /tmp .
         quota -s
         ls -l --time-style=full-iso FILE
 

@@ -28,7 +28,8 @@ def driver_mismatch(job: Job) -> Said:
 
     First check: both versions, inside the container too.
 
-        srun -w NODE -n1 bash -c 'cat /proc/driver/nvidia/version; nvidia-smi | head -4; ldconfig -p | grep libcuda'
+        srun -w NODE --gpus-per-node=N bash -c 'cat /proc/driver/nvidia/version; nvidia-smi | head -4; ldconfig -p |
+            grep libcuda'
         python -c 'import torch; print(torch.version.cuda, torch.cuda.get_arch_list())'
 
     As an administrator: reload the module when no job runs, or reboot.

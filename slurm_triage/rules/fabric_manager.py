@@ -22,7 +22,7 @@ def fabric_manager(job: Job) -> Said:
 
     First check: what the card says of its fabric; the user can only wait or go elsewhere.
 
-        srun -w NODE -n1 bash -c 'nvidia-smi -q | grep -A4 -i fabric'
+        srun -w NODE --gpus-per-node=N bash -c 'nvidia-smi -q | grep -A4 -i fabric'
 
     As an administrator: the service and its version against the driver's.
 

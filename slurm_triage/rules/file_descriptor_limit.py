@@ -18,9 +18,9 @@ def file_descriptor_limit(job: Job) -> Said:
 
     Hardware or software: software: a limit.
 
-    First check: the limit inside the job, and how many a process has open.
+    First check: the limit inside a job, and how many a process has open while it runs.
 
-        srun --jobid=JOBID --overlap bash -c 'ulimit -Sn; ulimit -Hn; cat /proc/sys/fs/file-nr'
+        srun -w NODE -n1 bash -c 'ulimit -Sn; ulimit -Hn; cat /proc/sys/fs/file-nr'
         ls /proc/PID/fd | wc -l
 
     As an administrator: what slurmd hands on to jobs.

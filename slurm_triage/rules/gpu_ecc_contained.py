@@ -19,7 +19,7 @@ def gpu_ecc_contained(job: Job) -> Said:
 
     First check: submit again; the card can be used until it is reset.
 
-        srun -w NODE -n1 nvidia-smi -q -d ECC,ROW_REMAPPER
+        srun -w NODE --gpus-per-node=N nvidia-smi -q -d ECC,ROW_REMAPPER
 
     As an administrator: see that a remap is pending and not failed, drain, reset when the node is free.
 

@@ -23,7 +23,7 @@ def gpu_ecc_uncorrectable(job: Job) -> Said:
 
     First check: move away from the card.
 
-        srun -w NODE -n1 nvidia-smi -q -d ECC,ROW_REMAPPER
+        srun -w NODE --gpus-per-node=N nvidia-smi -q -d ECC,ROW_REMAPPER
         sbatch --exclude=NODE JOBSCRIPT
 
     As an administrator: counters and remapped rows, then reset when the card is idle; a failed remap or errors that

@@ -22,7 +22,7 @@ def gpu_fallen_off_bus(job: Job) -> Said:
 
     First check: which card is missing, and where else the job can run. An ordinary user cannot repair it.
 
-        srun -w NODE -n1 nvidia-smi -L
+        srun -w NODE --gpus-per-node=N nvidia-smi -L
         sbatch --exclude=NODE JOBSCRIPT
 
     As an administrator: what came before it on the bus, then drain, power-cycle, and test before it comes back.

@@ -23,7 +23,7 @@ def gpu_firmware_gsp(job: Job) -> Said:
 
     First check: run elsewhere, and note the driver's version for the ticket.
 
-        srun -w NODE -n1 nvidia-smi --query-gpu=driver_version,pci.bus_id,name --format=csv
+        srun -w NODE --gpus-per-node=N nvidia-smi --query-gpu=driver_version,pci.bus_id,name --format=csv
         sbatch --exclude=NODE JOBSCRIPT
 
     As an administrator: what was printed first on that card, then reset; a report for the vendor if it comes back.

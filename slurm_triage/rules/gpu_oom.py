@@ -29,7 +29,7 @@ def gpu_oom(job: Job) -> Said:
     First check: read the message: asked for, free, in use by this process, in use by others. Then see who else is on
     the card.
 
-        srun --jobid=JOBID --overlap nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv
+        srun -w NODE --gpus-per-node=N nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv
         python -c 'import torch; print(torch.cuda.mem_get_info())'
 
     What to do: compare size asked for, free and total in the message; smaller batch, sharding or offload; look for

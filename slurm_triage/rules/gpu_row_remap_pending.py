@@ -26,7 +26,7 @@ def gpu_row_remap_pending(job: Job) -> Said:
 
     First check: whether a remap is pending or failed.
 
-        srun -w NODE -n1 nvidia-smi -q -d ROW_REMAPPER
+        srun -w NODE --gpus-per-node=N nvidia-smi -q -d ROW_REMAPPER
 
     As an administrator: reset when idle; a failed remap means another card.
 

@@ -26,11 +26,10 @@ def malloc_failure(job: Job) -> Said:
     Hardware or software: software. The kernel said no to a request; it hurt nothing. No fault of memory makes an
     allocation fail in this way.
 
-    First check: look at the limits inside the job and at the size in the message. A size of many terabytes is a bug in
+    First check: look at the limits inside a job and at the size in the message. A size of many terabytes is a bug in
     the size, not a need.
 
-        srun --jobid=JOBID --overlap bash -c 'ulimit -v -d -s; cat /proc/sys/vm/overcommit_memory; grep Commit
-            /proc/meminfo'
+        srun -w NODE -n1 bash -c 'ulimit -v -d -s; cat /proc/sys/vm/overcommit_memory; grep Commit /proc/meminfo'
 
     What to do: look at how much was asked for in that line, at ulimit -v in the job, and at the array's shape.
 

@@ -20,7 +20,7 @@ def mem_leak_growth(job: Job) -> Said:
 
     Hardware or software: software. Something keeps what it should give back.
 
-    First check: the use over time: steady growth, or one step to a plateau.
+    First check: the use over time, while the next one runs: steady growth, or one step to a plateau.
 
         while sleep 60; do date; sstat -a -j JOBID -o JobID,MaxRSS,AveRSS -n; done
         srun --jobid=JOBID --overlap ps -u $USER -o pid,rss,comm --sort=-rss

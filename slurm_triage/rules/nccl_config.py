@@ -24,7 +24,7 @@ def nccl_config(job: Job) -> Said:
     First check: what NCCL chose, with nothing set by hand.
 
         env | grep -E "^(NCCL|UCX|GLOO|MASTER)_"
-        srun --jobid=JOBID --overlap ip -br addr
+        srun -w NODE -n1 ip -br addr
         NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET srun PROGRAM
 
     As an administrator: which interfaces and adapters a node has, against what a module or image sets.

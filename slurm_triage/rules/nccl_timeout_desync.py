@@ -21,7 +21,8 @@ def nccl_timeout_desync(job: Job) -> Said:
     Hardware or software: software first: one rank is late or elsewhere. It is hardware only if links, GPUs or disks
     complain in the same minutes, or if the late rank is always on the same node.
 
-    First check: who is missing: compare the last sequence number of each rank, then get the stacks.
+    First check: who is missing: compare the last sequence number of each rank; in the next run get the stacks while it
+    hangs.
 
         grep -hoE "last (enqueued|completed) (NCCL )?work:? *[0-9]+" OUTPUT_FILE | sort | uniq -c
         TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_NCCL_DESYNC_DEBUG=1 srun PROGRAM

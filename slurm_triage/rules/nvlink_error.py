@@ -22,7 +22,7 @@ def nvlink_error(job: Job) -> Said:
 
     First check: run elsewhere; which links are down.
 
-        srun -w NODE -n1 nvidia-smi nvlink --status
+        srun -w NODE --gpus-per-node=N nvidia-smi nvlink --status
         sbatch --exclude=NODE JOBSCRIPT
 
     As an administrator: the link that all lines have in common, its error counters, and the fabric manager's view.

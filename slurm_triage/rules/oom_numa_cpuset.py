@@ -18,9 +18,9 @@ def oom_numa_cpuset(job: Job) -> Said:
     Hardware or software: software. A binding leaves the process only some of the memory; the other NUMA nodes work. A
     module that is missing shows as a NUMA node that is too small in `numactl --hardware`.
 
-    First check: see inside the job what it may use, and how much of each node is free.
+    First check: see what a job with the same options may use, and how much of each node is free.
 
-        srun --jobid=JOBID --overlap numactl --show
+        srun -w NODE -n1 numactl --show
         numactl --hardware
 
     As an administrator: the kernel's line says which constraint and which nodes (`nodemask=`, `cpuset=`,

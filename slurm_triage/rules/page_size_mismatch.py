@@ -23,7 +23,7 @@ def page_size_mismatch(job: Job) -> Said:
 
     First check: compare the page size of the node with that of the machine where the program was built or works.
 
-        srun --jobid=JOBID --overlap bash -c 'getconf PAGESIZE; uname -rm'
+        srun -w NODE -n1 bash -c 'getconf PAGESIZE; uname -rm'
 
     What to do: use a build for this page size (jemalloc's --with-lg-page=16), or a node with 4 KiB pages.
 

@@ -22,9 +22,9 @@ def process_limit(job: Job) -> Said:
 
     Hardware or software: software: a limit.
 
-    First check: the limits inside the job; they may differ from those on the login node.
+    First check: the limits inside a job; they may differ from those on the login node.
 
-        srun --jobid=JOBID --overlap bash -c 'ulimit -u; ulimit -l; ps -L -u $USER --no-headers | wc -l; nproc'
+        srun -w NODE -n1 bash -c 'ulimit -u; ulimit -l; ps -L -u $USER --no-headers | wc -l; nproc'
 
     As an administrator: limits of slurmd, and pids.max of the job's cgroup.
 

@@ -26,10 +26,11 @@ def rendezvous_failed(job: Job) -> Said:
     Hardware or software: software, mostly: addresses, ports, how many processes were started. A node that cannot be
     reached by any job is the network's.
 
-    First check: who listens, on what address, and whether the other nodes reach it.
+    First check: the address and port that the ranks were given, whether its name resolves on the other nodes, and,
+    while they wait, whether they reach it.
 
         echo $MASTER_ADDR $MASTER_PORT
-        srun --jobid=JOBID --overlap getent hosts $MASTER_ADDR
+        srun -w NODE -n1 getent hosts $MASTER_ADDR
         srun --jobid=JOBID --overlap nc -zv $MASTER_ADDR $MASTER_PORT
 
     As an administrator: whether a firewall lets the nodes talk to each other on that port.

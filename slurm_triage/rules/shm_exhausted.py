@@ -33,7 +33,7 @@ def shm_exhausted(job: Job) -> Said:
 
     First check: see how large /dev/shm is where the program runs (inside the container, if there is one), and how full.
 
-        srun --jobid=JOBID --overlap df -h /dev/shm /tmp
+        srun -w NODE -n1 df -h /dev/shm /tmp
 
     As an administrator: files that earlier jobs left there take room from the next one.
 
