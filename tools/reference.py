@@ -16,8 +16,8 @@ COLUMNS = 120
 _NAMES_ONLY = ("Explains away", "Refines", "Refined by")
 """Parts that are a list of causes."""
 _PLACEHOLDERS = (
-    "Commands can be pasted; words in capitals (JOBID, NODE, OUTPUT_FILE) are to be replaced. Those under *As an "
-    "administrator* need more rights than the owner of a job has."
+    "Commands can be pasted; words in capitals (JOBID, NODE, OUTPUT_FILE) are to be replaced, and srun may need the "
+    "partition and account of the job. Those under *As an administrator* need more rights than the owner of a job has."
 )
 
 
