@@ -38,7 +38,7 @@ SENT = (signals.SIGHUP, signals.SIGINT, signals.SIGQUIT, signals.SIGUSR1, signal
 ERROR_LINES = (
     "python_exception", "python_traceback", "usage_error", "file_not_found", "glibc_abort", "assertion_failed",
     "fortran_runtime", "module_not_found", "shared_library_missing", "glibc_not_found", "workflow_error", "mpi_abort",
-    "cuda_no_kernel_image", "cuda_error_other", "torchrun_root_cause",
+    "cuda_no_kernel_image", "cuda_error_other", "torchrun_root_cause", "license_error", "conda_error", "runtime_panic",
 )  # fmt: skip
 """Signatures of lines in which a program or runtime names its own error."""
 

@@ -63,6 +63,20 @@ SURVIVED = re.compile(
 )
 """Words with which a program says that it goes on. NCCL prints its fatal errors as warnings."""
 
+REASON = re.compile(
+    r"\b(?:errors?|fail(?:ed|ure|s|ing)?|fatal|can ?not|can't|could not|couldn't|unable|not enough|out of|insufficient"
+    r"|exceed(?:s|ed)?|denied|refused|illegal|invalid|corrupt(?:ed|ion)?|timed? ?out|lost|killed|crash(?:ed)?|panic"
+    r"|exceptions?|abort(?:ed|ing)?|missing|not found|no such|unreachable|unavailable|broken|wrong|bad|must|negative"
+    r"|diverged?|nan)\b",
+    re.IGNORECASE,
+)
+"""Words of lines that may name a reason although no catalog knows them."""
+
+CARRIERS = frozenset({
+    "error_line", "apptainer_error", "container_runtime_error", "enroot_error", "pyxis_error", "slurmd_pyxis",
+})  # fmt: skip
+"""Families whose lines may hand on what something else said."""
+
 PROMPT = re.compile(
     r"(?:\([\w.-]{1,60}\) ?)?(?:\[?[\w.-]{1,60}@[\w.-]{1,80}[ :][^\]$#]{0,200}\]?[$#] ?|\$ ?)[\w./~-].{0,400}"
 )
@@ -132,8 +146,11 @@ class Proof:
             yield f"{sign.cite.file} line {sign.cite.line} tells of something else ({sign.id})"
         yield from self._other_ends(died_of)
         yield from self._deaths_elsewhere(lines, died_of)
-        if any(SURVIVED.search(sign.cite.text) for sign in lines):
-            yield "the line itself says that the program goes on"
+        if any(SURVIVED.search(sign.cite.text) or self.telling.ignored(sign) for sign in lines):
+            yield "the line itself, or Python, says that the program goes on"
+        unread = self._unread_reason(lines)
+        if unread is not None:
+            yield f"{unread.cite.file} line {unread.cite.line} may name another reason"
         if self._life_after(lines, kin):
             yield "the output goes on after it"
 
@@ -147,8 +164,8 @@ class Proof:
         for sign in self.log.signs:
             if sign.id in own or sign.id in kin or sign.id in SILENT:
                 continue
-            if _place(sign) in places and (sign.id in ERRORS or sign.id == "error_line"):
-                continue  # the same line, as an error of any kind
+            if _place(sign) in places and (sign.id in ERRORS or sign.id in CARRIERS):
+                continue  # the same line, as an error of any kind or as it was handed on
             follows = sign.cite.line > first.get(sign.cite.file, sign.cite.line)
             if follows and (sign.id in FOLLOWERS or _names_an_echo(sign)):
                 continue
@@ -215,6 +232,14 @@ class Proof:
             elif not self._of_a_report(tail):
                 return True
         return False
+
+    def _unread_reason(self, lines: tuple[Sign, ...]) -> Sign | None:
+        """A line that no catalog knows and that sounds like an error, among the last ones of a file with the lines."""
+        files = {sign.cite.file for sign in lines}
+        for tail in self.log.of("log_tail"):
+            if tail.cite.file in files and not self._of_a_report(tail) and REASON.search(tail.fields["text"][:1000]):
+                return tail
+        return None
 
     def _of_a_report(self, tail: Sign) -> bool:
         """Whether a line is one that a catalog knows, or belongs to the report of an error."""

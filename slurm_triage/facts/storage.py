@@ -26,6 +26,13 @@ DF_ROW = re.compile(r"(?P<device>\S{1,200})\s+(?:[\d.]+[KMGTP]?i?B?\s+){3}(?P<us
 QUOTED_PATH = re.compile(r"['‘`](/[^'’`]{1,400})['’`]")
 """A path in a message of the C library or of Python."""
 
+OTHER_ROOM = re.compile(
+    r"inotify|file watchers|user ?namespace|\bunshare\b|\bclone\b|\b(?:sem|shm|msg)get\b|semaphore"
+    r"|shared memory segment",
+    re.IGNORECASE,
+)
+"""ENOSPC of something else: watches, namespaces, System V IPC (inotify(7), user_namespaces(7), semget(2))."""
+
 TEMPORARY = ("/", "/tmp", "/var/tmp", "/var", "/run")
 """Mount points of the node itself where programs put temporary files."""
 
@@ -54,6 +61,7 @@ class Storage:
         """Lines that say ENOSPC and mean a file system, not shared memory."""
         shm = {(s.cite.file, s.cite.line) for s in self.log.of("shm_too_small")}
         found = [s for s in self.log.of("no_space") if (s.cite.file, s.cite.line) not in shm]
+        found = [s for s in found if not OTHER_ROOM.search(s.cite.text)]
         return tuple(s for s in found if not _path(s).startswith("/dev/shm"))
 
     @once

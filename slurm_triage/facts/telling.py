@@ -43,6 +43,9 @@ ERRORS = ("python_exception", "cpp_exception", "fortran_runtime", "runtime_panic
 """Families with which any program names its error, whatever it is."""
 
 
+IGNORED = 200
+"""Lines that a traceback below `Exception ignored in` may have."""
+
 CAUSES = (
     "gpu_oom", "cuda_ecc", "cuda_illegal_access", "cuda_launch_failed", "cuda_device_assert", "cuda_nvlink_error",
     "cuda_not_initialized_802", "cuda_driver_insufficient", "nvml_driver_mismatch", "nvidia_smi_failed",
@@ -82,10 +85,27 @@ class Telling:
                 continue
             if sign.id not in ERRORS and sign.fields.get("traceback") is None:
                 continue
+            if self.ignored(sign) or "(SIGTERM)" in sign.fields.get("message", ""):
+                continue  # Python goes on after it; Intel's Fortran run time was told to end
             if exception_type(sign) in ECHO_TYPES or self._by_line[_place(sign)] & (ECHOES - {"log_end", "log_tail"}):
                 continue
             found.append(sign)
         return tuple(found)
+
+    def ignored(self, sign: Sign) -> bool:
+        """Whether Python said of the traceback that ends in this line that it goes on."""
+        return _place(sign) in self._ignored
+
+    @once
+    def _ignored(self) -> set[tuple[str, int]]:
+        """The line that ends the first traceback below each `Exception ignored in` or the like."""
+        heads, found = self.log.of("python_ignored"), set()
+        ends = sorted(self._tracebacks) if heads else []
+        for head in heads:
+            index = bisect_right(ends, _place(head))
+            if index < len(ends) and ends[index][0] == head.cite.file and ends[index][1] - head.cite.line <= IGNORED:
+                found.add(ends[index])
+        return found
 
     @property
     def own_errors(self) -> tuple[Sign, ...]:

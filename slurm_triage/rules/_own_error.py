@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from slurm_triage.facts import Job
 from slurm_triage.facts._logic import any_of, true, unknown
 from slurm_triage.facts.telling import exception_type
@@ -12,8 +14,8 @@ OWN_TYPES = frozenset({
     "KeyError", "AttributeError",
 })  # fmt: skip
 """Python exceptions that no device, file system or peer raises. Assertions, indices and imports ask for the outside."""
-NOTHING = "NoneType"
-"""What failed before gave None: the exception is only where it was noticed."""
+GIVEN = re.compile(r"NoneType|KeyError: '[A-Z][A-Z0-9_]{3,60}'")
+"""What failed before gave None, or a launcher did not set its variable: the exception is only where it was noticed."""
 
 OWN_ERRORS = ("module_not_found", "usage_error", "conda_error", "file_not_found", "file_exists", "program_not_found")
 """Families that tell of a wrong call: an option, a module, an environment, a path."""
@@ -30,7 +32,7 @@ def own_error(job: Job) -> Fact:
 
 def _by_type(job: Job, says: str) -> Fact:
     every = [s for s in job.telling.own_errors if s.id == "python_exception"]
-    own = tuple(s for s in every if exception_type(s) in OWN_TYPES and NOTHING not in s.cite.text)
+    own = tuple(s for s in every if exception_type(s) in OWN_TYPES and not GIVEN.search(s.cite.text))
     if len(own) < len(every):
         return unknown(says, "an exception was named that may have its cause outside", job.log.how)
     return job.proof.ended_on(says, (*own, *job.log.of(*SURE_ERRORS)), *OWN_ERRORS)

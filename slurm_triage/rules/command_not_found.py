@@ -1,7 +1,8 @@
 """Rule: command not found."""
 
 from slurm_triage.facts import Job
-from slurm_triage.model import Owner
+from slurm_triage.facts._logic import all_of, any_of, true, unknown
+from slurm_triage.model import Fact, Owner
 from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support
 from slurm_triage.rules._programs import exit_fits, said_alone
 
@@ -34,14 +35,28 @@ def command_not_found(job: Job) -> Said:
     https://man7.org/linux/man-pages/man2/execve.2.html, https://slurm.schedmd.com/srun.html
     """
     missing = job.launch.not_found
-    yield require(missing)
-    yield confirm(exit_fits(job, 127, 2, "No such file or directory", "command_not_found", "no_such_interpreter"))
+    program = job.telling.said("a shell could not start a program that is not there", "program_not_found")
+    yield require(any_of(missing.says, missing, program))
+    yield confirm(
+        exit_fits(
+            job, 127, 2, "No such file or directory", "command_not_found", "no_such_interpreter", "program_not_found"
+        )
+    )
     lines = (*job.launch.execve("No such file or directory"), *job.log.of("command_not_found", "no_such_interpreter"))
     yield confirm(said_alone(job, *lines))
-    yield support(missing)
+    yield support(all_of(missing.says, missing, _nobody_died(job)))
     yield owner(Owner.USER)
     what = next((s.fields["path"] for s in job.launch.execve("No such file") if s.fields.get("path")), None)
     what = what or next((s.fields["command"] for s in job.log.of("command_not_found") if s.fields.get("command")), None)
     yield summary(f"A program was not found on the node{f': {what}' if what else ''}.")
     yield action("Load the module or correct the path in the batch script.")
     yield action("Check that the file exists on that node.")
+
+
+def _nobody_died(job: Job) -> Fact:
+    """No process is known to have died of a signal: a script that goes on after that may miss a command later."""
+    says = "no process of the job died of a signal"
+    died = [d for d in job.exits.deaths if d.signal and d.witness != "convention"]
+    if died and 127 not in job.exits.possible_codes:
+        return unknown(says, "one did, and the job's exit code does not decide", job.accounting.how)
+    return true(says, ())

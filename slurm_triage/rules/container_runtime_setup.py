@@ -4,8 +4,8 @@ import re
 
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner, Sign
-from slurm_triage.rules import Said, action, owner, rule, summary
-from slurm_triage.rules._told import ECHOES, proven, told
+from slurm_triage.rules import Said, action, owner, refute, rule, summary
+from slurm_triage.rules._told import ECHOES, proven, told_by
 
 LINES = ("slurmd_pyxis", "pyxis_error", "enroot_error", "apptainer_error", "container_runtime_error")
 IMAGE = ("could not open image", "failed to retrieve path", ".sqsh", ".sif", "manifest", "unauthorized", "not found")
@@ -16,8 +16,10 @@ START = re.compile(
     re.IGNORECASE,
 )
 """What only the set-up of a container says."""
-ELSEWHERE = re.compile(r"nvidia-container-cli|executable file not found|stat .{1,200}: no such file|spank-epilog")
-"""The GPU driver, the program in the container, the clean-up after the job: the runtime only hands these on."""
+HANDED_ON = re.compile(r"executable file not found|exec \S{1,200} failed: exec format error")
+"""What is wrong with the program in the container."""
+ELSEWHERE = re.compile(r"nvidia-container-cli|stat .{1,200}: no such file|spank-epilog")
+"""The GPU driver, a path in the container, the clean-up after the job."""
 KIN = ("slurm_plugin_stack", "slurmd_plugin_stack", "slurm_task_plugin", "srun_launch_failed")
 """What Slurm says when the runtime's plugin has failed."""
 
@@ -55,8 +57,10 @@ def container_runtime_setup(job: Job) -> Said:
     Sources: https://github.com/NVIDIA/pyxis, https://github.com/NVIDIA/enroot/blob/master/doc/requirements.md,
     https://apptainer.org/docs/user/latest/, https://slurm.schedmd.com/containers.html
     """
-    yield from told(job, "the container runtime says that it could not set up the container", *LINES)
-    lines = job.log.of(*LINES)
+    lines = tuple(s for s in job.log.of(*LINES) if not HANDED_ON.search(s.cite.text))
+    yield from told_by(job, "the container runtime says that it could not set up the container", lines)
+    if lines:
+        yield refute(job.memory.oom_killed)
     yield from proven(job, "the container was never set up", filter(_of_the_start, lines), *KIN, *LINES)
     image = any(word in s.fields.get("message", "").lower() for s in lines for word in IMAGE)
     yield owner(Owner.USER if image else Owner.ADMIN)

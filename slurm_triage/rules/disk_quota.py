@@ -1,5 +1,7 @@
 """Rule: a quota, or the room on a personal file system."""
 
+import re
+
 from slurm_triage.facts import Job
 from slurm_triage.facts._logic import any_of
 from slurm_triage.model import Owner
@@ -7,6 +9,9 @@ from slurm_triage.rules import Said, action, owner, require, rule, summary, supp
 from slurm_triage.rules._advice import fitting_advice
 from slurm_triage.rules._storage import CARRIERS
 from slurm_triage.rules._told import ECHOES, outlived, proven
+
+KEYS = re.compile(r"keyring|session key|keyctl", re.IGNORECASE)
+"""The kernel's keys have a quota too (keyrings(7)), and it says EDQUOT."""
 
 
 @rule("disk_quota", supersedes=(*ECHOES, "disk_full_node_local", "container_runtime_setup", "bus_error_io"))
@@ -42,14 +47,14 @@ def disk_quota(job: Job) -> Said:
 
     Sources: https://man7.org/linux/man-pages/man2/write.2.html, https://man7.org/linux/man-pages/man1/quota.1.html
     """
-    quota = job.telling.said("the program says that a quota is used up", "disk_quota")
+    of_files = [s for s in job.log.of("disk_quota") if not KEYS.search(s.cite.text)]
+    quota = job.telling.given("the program says that a quota is used up", of_files)
     trouble = any_of("there was no room on a personal or project file system", quota, job.storage.full_shared)
     yield require(trouble)
-    of_files = [s for s in job.log.of("disk_quota") if "key" not in s.cite.text]  # the kernel's keys have a quota too
     yield from proven(job, "a quota is used up", of_files, *CARRIERS)
     if job.storage.full_shared.holds:
         yield from proven(job, "a personal or project file system is full", job.storage.no_room, *CARRIERS)
-    yield support(job.telling.last_word("a used-up quota was the last error", "disk_quota"))
+    yield support(job.telling.last_of("a used-up quota was the last error", of_files))
     yield support(job.storage.full_shared)
     yield from outlived(job, trouble)
     yield owner(Owner.USER)
