@@ -40,4 +40,6 @@ WORDS = (
     b"zsh:", b"env:", b"tcl_", b"ranks", b"interpreter", b"at line", b"     : ",
     b"exitcode", b"kernel", b"edac", b"machine check", b"link down", b"blocked for", b"resources", b"job step",
     b"step creation", b"job allocation", b"boot of",
+    # what runs, where no traceback tells: what is advised has to fit it
+    b"m a t l a b", b"mathworks", b"tensor model parallel", b"llm engine", b"+ torchrun", b"+ vllm",
 )  # fmt: skip
