@@ -1,0 +1,36 @@
+"""Whether a refused allocation on the GPU failed for want of memory or for its pieces."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.advice.test_stacks import GPU_OOM, failed, job_of
+
+OLD = (
+    "RuntimeError: CUDA out of memory. Tried to allocate {} (GPU 0; 15.78 GiB total capacity; {} already allocated; "
+    "10.00 MiB free; {} reserved in total by PyTorch)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "holds"),
+    [
+        (GPU_OOM.format("6.50 GiB"), True),
+        (GPU_OOM.format("512.00 MiB"), False),
+        (GPU_OOM.format("2.00 GiB"), False),
+        (OLD.format("20.00 MiB", "10.50 GiB", "14.60 GiB"), True),
+        (OLD.format("6.00 GiB", "10.50 GiB", "14.60 GiB"), False),
+        ("RuntimeError: CUDA error: out of memory\n", None),
+        (GPU_OOM.format("1.2.3 GiB"), None),
+    ],
+)
+def test_fragmented(line: str, holds: bool | None) -> None:
+    fact = job_of(failed(line)).gpu_memory.fragmented
+    assert fact.holds is holds
+    assert bool(fact.cites) == (holds is not None)
+
+
+def test_the_last_message_counts() -> None:
+    log = GPU_OOM.format("6.50 GiB") + GPU_OOM.format("10.00 MiB")
+    assert job_of(failed(log)).gpu_memory.fragmented.holds is False
+    assert job_of(failed("x\n")).gpu_memory.fragmented.holds is None
