@@ -289,6 +289,8 @@ def test_every_signal_signature_state_and_number_is_known() -> None:
         f"sxid {row['sxid']}" for row in rows("nvidia_sxid")
     ]
     words += [str(code) for code in range(256)] + [f"0:{signal}" for signal in range(1, 65)]
+    words += [f"{code}:0" for code in range(1, 300)] + [f"-{signal}" for signal in range(1, 65)]
+    words += [*all_causes(), "256", "2304", "32512", "35072", "65535"]
     for word in words:
         entries = lookup(word)
         assert entries, word

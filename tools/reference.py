@@ -7,10 +7,12 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 
 from slurm_triage.causes import all_causes
-from slurm_triage.explain import PAGES, Entry, Part
+from slurm_triage.explain import PAGES, Entry, Part, _signals
 from slurm_triage.explain._entry import page_parts, sentence
 from slurm_triage.explain._nvidia import sxid_class, xid_class
+from slurm_triage.explain._signals import SHELL_BASE
 from slurm_triage.knowledge import rows, table
+from slurm_triage.signals import NAMES
 
 COLUMNS = 120
 _NAMES_ONLY = ("Explains away", "Refines", "Refined by")
@@ -110,6 +112,24 @@ def _exits() -> Iterator[str]:
     )
     yield ""
     yield from (_wrap(f"- {_plain(note, 'causes.md')}") for note in facts["notes"].values())
+    yield from ("", "How a death by each signal is shown; *raw* is a wait status:")
+    columns = (
+        "signal",
+        "itself",
+        "shell above it",
+        "till 25.05",
+        "$?, srun",
+        "Python",
+        "raw",
+        "raw, core",
+        "raw, shell",
+    )
+    yield from ("", _row(*columns), _row(*("---" for _ in columns)))
+    for number, name in NAMES.items():
+        code = SHELL_BASE + number
+        dumps = "core" in _signals.page(number).get("default", "")
+        raw = (str(number), str(number + SHELL_BASE) if dumps else "", str(code << 8))
+        yield _row(name, f"`0:{number}`", f"`{code}:0`", f"`{number}:0`", str(code), f"`-{number}`", *raw)
     yield from ("", _row("exit", "meaning"), "| --- | --- |")
     yield from (_row(f"[{e.name}](#exit-{_slug(e.name)})", e.parts[0].text) for e in codes)
     yield from ("", _row("signal", "number", "meaning"), "| --- | --- | --- |")
