@@ -13,8 +13,9 @@ docker cp programs "$(container c1):/shared/src"
 docker exec "$(container c1)" sh /shared/src/build.sh /shared/apps
 for node in c1 c2 c3; do
     docker exec "$(container "$node")" sh -ec '
-        mkdir -p /local/scratch /local/plugins
+        mkdir -p /local/scratch /local/ram /local/plugins
         mountpoint -q /local/scratch || mount -t tmpfs -o size=24m,mode=1777 tmpfs /local/scratch
+        mountpoint -q /local/ram || mount -t tmpfs -o size=200m,mode=1777 tmpfs /local/ram
         mountpoint -q /local/plugins || mount -t tmpfs -o size=4m,noexec tmpfs /local/plugins
         printf "#!/bin/bash\necho plugin ready\n" >/local/plugins/start.sh
         chmod 755 /local/plugins/start.sh'

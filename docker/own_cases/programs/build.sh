@@ -14,7 +14,7 @@ gfortran -O0 -g -fcheck=bounds -ffpe-trap=zero,invalid -fbacktrace -o "$target/a
 mpicc.openmpi -O0 -o "$target/ring-openmpi" ring.c
 mpicc.mpich -O0 -o "$target/ring-mpich" ring.c
 javac -nowarn -d "$target" Assembler.java
-cp spectra.py loader.py train.py relay.py survey.R orbit.m render.js "$target/"
+cp spectra.py loader.py train.py torchrun.py older_store.py relay.py survey.R orbit.m render.js "$target/"
 # Needs a library that is there when it is linked and gone when it runs.
 cp "$target/libsmooth.so" "$target/libmesh5.so"
 gcc -O0 -w -o "$target/mesher" relax.c -L"$target" -l:libmesh5.so -lsmooth -pthread

@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 
+import older_store
 import torch
 import torch.distributed as dist
 
@@ -55,8 +56,9 @@ def main() -> None:
         parser = argparse.ArgumentParser()
         parser.add_argument("--lr", type=float, required=True)
         parser.parse_args([])
-    limit = int(os.environ.get("LIMIT", "20"))
+    limit = int(os.environ.get("LIMIT", "60"))
     print(f"[rank{os.environ['RANK']}] joining", flush=True)
+    older_store.use()
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=limit))
     rank = dist.get_rank()
     for step in range(10):
