@@ -2,8 +2,8 @@
 
 from slurm_triage import signals
 from slurm_triage.facts import Job
-from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, note, owner, refute, rule, summary
+from slurm_triage.model import Condition, Owner, Role
+from slurm_triage.rules import Said, action, note, owner, refute, rule, summary, support
 from slurm_triage.rules._crash import CRASH_ECHOES, crash, where
 
 
@@ -42,7 +42,12 @@ def bus_error_io(job: Job) -> Said:
     Sources: https://man7.org/linux/man-pages/man2/mmap.2.html, https://man7.org/linux/man-pages/man7/signal.7.html,
     https://docs.kernel.org/mm/hwpoison.html
     """
-    yield from crash(job, signals.SIGBUS, "sigbus_text")
+    finer = job.log.of("shm_too_small") or job.host.uncorrected
+    for item in crash(job, signals.SIGBUS, "sigbus_text"):
+        if finer and isinstance(item, Condition) and item.role is Role.CONFIRM:
+            yield support(item.fact)  # the signal is proven, a file behind it is not
+        else:
+            yield item
     yield refute(job.memory.oom_killed)
     yield owner(Owner.USER)
     yield summary(f"A process of the job died of a bus error{where(job, signals.SIGBUS)}.")
