@@ -42,7 +42,7 @@ def bus_error_io(job: Job) -> Said:
     Sources: https://man7.org/linux/man-pages/man2/mmap.2.html, https://man7.org/linux/man-pages/man7/signal.7.html,
     https://docs.kernel.org/mm/hwpoison.html
     """
-    finer = job.log.of("shm_too_small") or job.host.uncorrected
+    finer = job.log.of("shm_too_small") or any(w.ours for w in job.host.uncorrected)
     for item in crash(job, signals.SIGBUS, "sigbus_text"):
         if finer and isinstance(item, Condition) and item.role is Role.CONFIRM:
             yield support(item.fact)  # the signal is proven, a file behind it is not

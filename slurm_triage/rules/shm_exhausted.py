@@ -71,12 +71,11 @@ def _proofs(job: Job) -> Iterator[Item]:
     """A bus error is looked for in the order: memory that lost data, a file that was cut, then /dev/shm."""
     lines = job.log.of("shm_too_small")
     no_room = [s for s in lines if FULL.search(s.cite.text) and not GUESS.search(s.cite.text)]
+    lost = [w.sign for w in job.host.uncorrected if w.ours]
     hit = "memory of the node lost data"
     healthy = negation(
         "no memory error of the node explains the bus error",
-        true(hit, [w.sign for w in job.host.uncorrected[:1]])
-        if job.host.uncorrected
-        else false(hit, "no such line was seen"),
+        true(hit, lost[:1]) if lost else false(hit, "no such line was seen"),
     )
     says = "a process died of a bus error, and shared memory was full"
     if no_room:
