@@ -61,6 +61,11 @@ class Context:
         self.notes: list[str] = []
         """What the source says of how it read the file, for the coverage."""
 
+    def note(self, text: str) -> None:
+        """Say it in the coverage of the file; an empty text says nothing."""
+        if text:
+            self.notes.append(text)
+
     def cite(
         self, source: str, file: EvidenceFile, line: int, text: str, *, node: str | None = None, at: Stamp | None = None
     ) -> Cite:

@@ -33,7 +33,7 @@ else:
 
 
 FEW = 3000
-"""So many lines are searched for one hint after the other, and longer ones count more: what a small case has of them."""
+"""So many lines are searched for one hint after the other, long ones count more: what a small case has of them."""
 LINE = 100
 """Characters of a usual line."""
 

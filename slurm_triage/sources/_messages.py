@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -14,6 +14,15 @@ from slurm_triage.sources._catalog import Signature, load
 
 KEEP = 200
 """Lines kept per family from the start of a file, and as many from its end."""
+
+OF_RANK = 3
+"""Lines kept per family of each rank, however many the others print: one of thousands may be the one that failed."""
+
+MOST_OF_RANKS = 20_000
+"""Lines that are kept of ranks beside the first and last ones of a family."""
+
+NAMED = 5
+"""Families that the coverage names when lines of them were left out."""
 
 SAME_MOMENT = 2.0
 """Seconds by which two times of one line may differ and still be one."""
@@ -134,28 +143,49 @@ class Hit:
 
 @dataclass
 class Keeper:
-    """The first and the last `KEEP` hits of each family, so that a message repeated for ever stays small."""
+    """The first and the last `KEEP` hits of each family, and the first of each rank: a flood of them stays small."""
 
     keep: int = KEEP
     _first: dict[str, list[Hit]] = field(default_factory=dict)
     _last: dict[str, deque[Hit]] = field(default_factory=dict)
+    _of_ranks: list[Hit] = field(default_factory=list)
+    _ranks: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _seen: Counter[str] = field(default_factory=Counter)
     _count: int = 0
 
     def add(self, number: int, text: str, id: str, voice: Voice, fields: dict[str, str]) -> Hit:
         """Keep a hit (or let it take the place of an older one)."""
         self._count += 1
+        self._seen[id] += 1
         hit = Hit(number, text[:TEXT_LIMIT], id, voice, fields, self._count)
         first = self._first.setdefault(id, [])
         if len(first) < self.keep:
             first.append(hit)
+        elif self._among_first(id, fields.get("rank")):
+            self._of_ranks.append(hit)
         else:
             self._last.setdefault(id, deque(maxlen=self.keep)).append(hit)
         return hit
 
+    def _among_first(self, id: str, rank: str | None) -> bool:
+        """Whether this line, behind the first ones of all, is one of the first that the rank printed of the family."""
+        if rank is None or len(self._of_ranks) >= MOST_OF_RANKS:
+            return False
+        self._ranks[id, rank] += 1
+        return self._ranks[id, rank] <= OF_RANK
+
     def hits(self) -> list[Hit]:
         """All that was kept, in the order of the lines."""
         every = [hit for group in (*self._first.values(), *self._last.values()) for hit in group]
-        return sorted(every, key=lambda hit: hit.order)
+        return sorted((*every, *self._of_ranks), key=lambda hit: hit.order)
+
+    def left_out(self) -> str:
+        """Which families had more lines than were kept, for the coverage; empty if none had."""
+        kept = Counter(hit.id for hit in self.hits())
+        lost = [(id, seen) for id, seen in self._seen.most_common() if seen > kept[id]]
+        said = [f"{id} {seen} ({kept[id]} used)" for id, seen in lost[:NAMED]]
+        more = [f"{len(lost) - NAMED} kinds more"] if len(lost) > NAMED else []
+        return f"of lines that came too often only some were used: {', '.join((*said, *more))}" if lost else ""
 
 
 def sign(source: str, file: EvidenceFile, context: Context, hit: Hit, node: str | None = None) -> Sign:

@@ -153,7 +153,7 @@ def _catalogs() -> tuple[str, ...]:
 
 
 def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
-    """The known lines of the file (the first and last 200 of each family), then how it ends."""
+    """The known lines (of each family the first and last 200, and the first of each rank), then how the file ends."""
     keeper = Keeper()
     stacks = Stacks()
     tracebacks = _Tracebacks()
@@ -178,6 +178,7 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
         keeper.add(number, text, "log_tail", Voice.PROGRAM, {"text": _visible(text)})
     if tail:
         keeper.add(*tail[-1], "log_end", Voice.PROGRAM, {"text": _visible(tail[-1][1])})
+    context.note(keeper.left_out())
     for hit in keeper.hits():
         if terminal:
             hit.fields["terminal"] = "1"

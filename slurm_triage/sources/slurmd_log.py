@@ -62,5 +62,6 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
                     fields["node"] = named
                 fields.update(_sluid.of_line(text, fields))
                 keeper.add(chunk.first + index, text, signature.id, Voice.SLURM, fields)
+    context.note(keeper.left_out())
     for hit in keeper.hits():
         yield sign(KIND, file, context, hit, node)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slurm_triage.case import EvidenceFile, Manifest
+from slurm_triage.case import EvidenceFile, Manifest, from_files
 from slurm_triage.clock import Clock, offset_of
 from slurm_triage.model import Sign, StackLine, Voice
-from slurm_triage.sources import Context, job_log
+from slurm_triage.sources import Context, _messages, job_log, parse
 from slurm_triage.sources._finder import Finder, fragment_of
 from slurm_triage.sources._messages import job_and_step, label_of, node_name
 from slurm_triage.sources._names import is_output_name
@@ -331,6 +331,39 @@ def test_recognise(name: str, head: Sequence[str], at_least: float, at_most: flo
 def test_names() -> None:
     assert is_output_name("job.out") and is_output_name("a/out/17") and is_output_name("slurm-17.out")
     assert not is_output_name("slurmd.c1.out") and not is_output_name("sacct.txt") and not is_output_name("outline.md")
+
+
+# ------------------------------------------------------------------------------------------------ floods
+
+
+def test_a_flood_of_one_rank_hides_no_other() -> None:
+    """Rank 0 prints for ever; ranks 1 to 999 print their exception once, in its midst."""
+    lines = ["0: ValueError: again"] * 1000
+    lines += [
+        line for rank in range(1, 1000) for line in (f"{rank}: KeyError: 'k{rank}'", *["0: ValueError: again"] * 20)
+    ]
+    context = Context(Clock(), Manifest())
+    file = EvidenceFile("job.out", data="\n".join(lines).encode())
+    found = [e for e in job_log.parse(file, context) if isinstance(e, Sign) and e.id == "python_exception"]
+    assert {e.fields["rank"] for e in found} == {str(rank) for rank in range(1000)}
+    assert all(lines[e.cite.line - 1] == e.cite.text for e in found)
+    assert len(found) < 2000
+    assert f"python_exception {1000 + 999 * 21} ({len(found)} used)" in context.notes[0]
+
+
+def test_what_was_left_out_of_a_flood_stands_in_the_coverage() -> None:
+    case = from_files({"job.out": b"ValueError: again\n" * 1000 + b"Killed\n"})
+    (entry,) = parse(case)[1]
+    assert "python_exception 1000 (400 used)" in entry.note
+    assert "Killed" not in entry.note and entry.lines == 1001
+    (entry,) = parse(from_files({"job.out": b"ValueError: again\n" * 400}))[1]
+    assert entry.note == ""
+
+
+def test_a_flood_of_ranks_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_messages, "MOST_OF_RANKS", 50)
+    data = "".join(f"{rank}: KeyError: x\n" for rank in range(3000)).encode()
+    assert sum(s.id == "python_exception" for s in signs(data)) == 450
 
 
 # ------------------------------------------------------------------------------------------------ robustness
