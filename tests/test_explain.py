@@ -116,7 +116,8 @@ def test_every_page_has_its_parts(kind: str) -> None:
         lacks = [heading for heading in REQUIRED if not (part := entry.part(heading)) or len(part.text) < 5]
         assert not lacks, f"{by_name(entry)}: no part {', '.join(lacks)}"
         assert entry.parts[0].heading == "" and len(entry.parts[0].text) > 5, f"{by_name(entry)}: no meaning"
-        assert any(part.commands for part in entry.parts), f"{by_name(entry)}: no command"
+        first = entry.part("First check")
+        assert first and first.commands, f"{by_name(entry)}: no command for the first check"
         assert entry.nature, f"{by_name(entry)}: {NATURE} has to begin with hardware, software, either or neither"
         assert entry.sources, f"{by_name(entry)}: no source"
         assert any(source.startswith("https://") for source in entry.sources), f"{by_name(entry)}: no source to read"
