@@ -9,7 +9,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from slurm_triage.history import corrections_cli, nodes_cli, queries
+from slurm_triage.history import corrections_cli, job_cli, nodes_cli, queries
 from slurm_triage.history.command import (
     DEFAULT_DB,
     OK,
@@ -113,11 +113,14 @@ def _parser() -> argparse.ArgumentParser:
     form.add_argument("--json", action="store_true", help="one JSON array of objects")
     form.add_argument("--csv", action="store_true", help="comma-separated values (RFC 4180), safe for spreadsheets")
     ask.add_argument("--no-header", action="store_true", help="no line of headings in the table or the CSV")
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|show|nodes|wrong|corrections|check|migrate")
+    verbs = parser.add_subparsers(
+        dest="verb", required=True, metavar="list|show|nodes|job|wrong|corrections|check|migrate"
+    )
     verbs.add_parser("list", parents=[where, ask], help="one line for each attempt of a job, newest first")
     show = verbs.add_parser("show", parents=[where, ask], help="the whole diagnosis of every attempt of a job")
     show.add_argument("job", metavar="JOBID", help="123, 1001_4 (array task), 1111+1 (part of a heterogeneous job)")
     nodes_cli.add_verb(verbs, where)
+    job_cli.add_verb(verbs, where)
     corrections_cli.add_verbs(verbs, where)
     verbs.add_parser("check", parents=[where], help="is the file intact, and of which schema version is it")
     verbs.add_parser("migrate", parents=[where], help="create the file or bring its schema up to date")
@@ -450,6 +453,7 @@ VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "list": _ask,
     "show": _ask,
     "nodes": nodes_cli.run,
+    "job": job_cli.run,
     "wrong": corrections_cli.wrong,
     "corrections": corrections_cli.corrections,
     "check": _check,

@@ -156,6 +156,11 @@ class Filters:
         )
         self._values.extend(values * 2)
 
+    def program(self, cluster: str, user: str, glob: str) -> None:
+        """Jobs of one user on one cluster (empty: unknown) whose name matches a pattern of SQL's GLOB."""
+        self._parts.append("j.cluster = ? AND COALESCE(j.user_name, '') = ? AND COALESCE(j.name, '') GLOB ?")
+        self._values.extend([cluster, user, glob])
+
     def said_cause(self, values: list[str]) -> None:
         """Ids of causes that the diagnosis names, whatever was corrected."""
         self._any("a.cause", values)

@@ -33,7 +33,7 @@ def sweep(cluster: Cluster) -> dict[str, list[tuple[str, str]]]:
 def uncounted(cluster: Cluster) -> list[str]:
     """What is wrong with the runs that ended well, after `sweep` of a cluster that had some: that none was counted."""
     said = cluster.tell("ctl", f"sdiag-history nodes --json -n 0 --db {FOLDER}/history.sqlite 2>&1")
-    return ["service: no run that ended well was counted"] if "nothing to compare with" in said else []
+    return ["service: no run that ended well was counted"] if b"nothing to compare with" in said else []
 
 
 def judge(rows: dict[str, list[tuple[str, str]]], jobs: Iterable[tuple[Scenario, Sequence[str], bool]]) -> list[str]:

@@ -38,17 +38,18 @@ class Planted:
         name: str = "train",
         days_ago: float = 1.0,
         first: str | None = None,
+        elapsed: float = 600.0,
     ) -> None:
         """A run that ended well, or of a cause."""
         end = NOW - days_ago * DAY
         number = str(next(self._ids))
         if cause is None:
-            self._good.append(GoodRun("mini", number, user, name, "main", end - 600.0, end, fold(nodes)))
+            self._good.append(GoodRun("mini", number, user, name, "main", end - elapsed, end, fold(nodes)))
             return
         made = document(cause=cause, owner=owner)
         made["job"] = {
             **made["job"], "job_id": number, "shown_id": number, "user": user, "name": name, "nodes": list(nodes),
-            "submit": _stamp(end - 900), "start": _stamp(end - 600), "end": _stamp(end),
+            "submit": _stamp(end - elapsed - 300), "start": _stamp(end - elapsed), "end": _stamp(end),
         }  # fmt: skip
         made["first_failure"] = {"rank": 0, "node": first, "time": None, "what": "x"} if first else None
         self._bad.append(made)
