@@ -120,7 +120,7 @@ class Memory:
         says = "an OOM killer killed a process of the job"
         cites: list[Cite] = [c for k in self.kills for c in k.cites[:2]]
         cites += self._oom_records()
-        cites += [s.cite for s in (*self.printed, *self.log.of("slurmd_oom"), *ooms(self.log))]
+        cites += [s.cite for s in (*self.printed, *self.log.of("slurmd_oom"), *ooms(self.log, self.place))]
         cites += [c.cite for c in self.counters if c.events.get("oom_kill", 0) > 0]
         if cites:
             return true(says, cites)
@@ -220,7 +220,7 @@ class Memory:
         cites = self._kills_with("MEMCG")
         if cites:
             return true(says, cites)
-        signs = [s for s in ooms(self.log) if s.fields.get("reason") != "SystemOOM"]
+        signs = [s for s in ooms(self.log, self.place) if s.fields.get("reason") != "SystemOOM"]
         if self.attempt.job_id is None:  # an excerpt; else such lines may be about any job of the node
             lines = self.log.of("oom_killed", "oom_candidate")
             signs += [s for s in lines if "cgroup" in s.fields.get("prefix", "")]

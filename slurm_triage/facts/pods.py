@@ -76,13 +76,14 @@ class _Containers:
         return any(one.codes - {"0"} and not one.killed_for_memory for one in others)
 
 
-def ooms(log: Log) -> tuple[Sign, ...]:
-    """Containers that were killed for want of memory, without those that are surely not the program."""
+def ooms(log: Log, place: Place) -> tuple[Sign, ...]:
+    """Containers that were killed for want of memory, without those that are surely not the program, or of surely
+    another time."""
     found = log.of("pod_oomkilled")
     if not found:
         return ()
     containers = _Containers(log.signs)
-    return tuple(s for s in found if not containers.aside(s))
+    return tuple(s for s in found if not containers.aside(s) and place.in_time(s) is not False)
 
 
 class Pods:
@@ -99,8 +100,10 @@ class Pods:
         return _Containers(self.log.signs)
 
     def _of(self, *ids: str) -> tuple[Sign, ...]:
-        """Lines of these families, without those about containers that are surely not the program."""
-        return tuple(s for s in self.log.of(*ids) if s.voice is Voice.KUBERNETES and not self._containers.aside(s))
+        """Lines of these families, without those about containers that are surely not the program, or of surely another
+        time. Names of nodes tell nothing: to Slurm a pod is a node, to Kubernetes a machine."""
+        found = (s for s in self.log.of(*ids) if s.voice is Voice.KUBERNETES and self.place.in_time(s) is not False)
+        return tuple(s for s in found if not self._containers.aside(s))
 
     def said(self, says: str, *ids: str) -> Fact:
         """Whether kubectl's output holds such a line."""

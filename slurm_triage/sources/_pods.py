@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 
 MOST_LINES = 500_000
 """Lines of one file that are kept while it is read; what stands behind them belongs to no pod."""
@@ -23,24 +24,32 @@ _STATE = re.compile(r" {0,8}(?P<last>Last )?State:\s{1,20}\S.{0,80}")
 _AFTER_STATES = re.compile(
     r" {0,8}(?:Ready|Restart Count|Limits|Requests|Liveness|Readiness|Startup|Environment|Mounts):.*"
 )
+_FINISHED = re.compile(
+    r" {0,10}Finished:\s{1,20}(?P<time>[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4})\s{0,4}"
+)
 _CONTAINER = re.compile(r" {1,4}(?P<name>[a-z0-9][a-z0-9-]{0,62}):\s{0,4}")
+_FIELD_PATH = re.compile(r"spec\.(?:c|initC|ephemeralC)ontainers\{(?P<container>[a-z0-9-]{1,63})\}")
 _NAME = re.compile(r"Name:\s{1,40}(?P<name>[a-z0-9][a-z0-9.-]{0,252})\s{0,4}")
 
 
 @dataclass
 class Where:
-    """What a line is about, as far as its surroundings tell. `state` is `now` or `last`; `kind` `init`, `debug` or
-    empty for a container that is meant to stay."""
+    """What a line is about, as far as its surroundings tell.
+
+    `state` is `now` or `last`; `kind` `init`, `debug` or empty for a container that is meant to stay; `time` when a
+    container ended or an event was seen last, in ISO 8601.
+    """
 
     pod: str = ""
     container: str = ""
     kind: str = ""
     state: str = ""
     node: str = ""
+    time: str = ""
 
     def fields(self) -> dict[str, str]:
         """What is known, by name."""
-        return {key: value for key, value in vars(self).items() if value}
+        return {key: value for key, value in vars(self).items() if value and value != "null"}
 
 
 def places(lines: Iterable[tuple[int, str]]) -> dict[int, Where]:
@@ -81,11 +90,21 @@ def _of_description(lines: list[tuple[int, str]]) -> dict[int, Where]:
             here = Where(here.pod, one["name"], here.kind, node=here.node)
         elif state := _STATE.fullmatch(text):
             here = Where(here.pod, here.container, here.kind, "last" if state["last"] else "now", here.node)
+        elif finished := _FINISHED.fullmatch(text):
+            here.time = _iso(finished["time"])
         elif _AFTER_STATES.fullmatch(text):
             here = Where(here.pod, here.container, here.kind, node=here.node)
         if here.fields():
             found[number] = here
     return found
+
+
+def _iso(text: str) -> str:
+    """A time as kubectl describe prints it (RFC 1123 with a numeric zone), empty for one that is none."""
+    try:
+        return parsedate_to_datetime(text).isoformat()
+    except (ValueError, TypeError):
+        return ""
 
 
 def _begins_container(lines: list[tuple[int, str]], index: int) -> bool:
@@ -155,7 +174,7 @@ def _keep(stack: list[_Node], line: re.Match[str]) -> _Node:
 
 
 def _where(node: _Node) -> Where:
-    found = Where()
+    found = Where(time=node.values.get("finishedAt", ""))
     for one in node.up():
         parent = one.above.key if one.above is not None else ""
         if one.key in ("state", "lastState") and not found.state:
@@ -175,6 +194,9 @@ def _name(found: Where, document: _Node) -> None:
     about = document.below.get("involvedObject") or document.below.get("regarding")
     if about is not None:
         kind, name = about.values.get("kind", ""), about.values.get("name", "")
+        found.time = document.values.get("lastTimestamp", "") or document.values.get("eventTime", "")
+        if one := _FIELD_PATH.fullmatch(about.values.get("fieldPath", "")):
+            found.container = one["container"]
         source = document.below.get("source")
         found.node = source.values.get("host", "") if source is not None else ""
     else:

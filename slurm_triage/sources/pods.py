@@ -1,7 +1,7 @@
 """What Kubernetes says of pods and nodes: kubectl describe, get events, get pods, also `-o json` and `-o yaml`.
 
 A line of a pod's or container's status gets the fields `pod`, `container`, `kind` (`init`, `debug`), `state` (`now`,
-`last`: of the run before the last restart) and `node` where its surroundings tell them.
+`last`: of the run before the last restart), `time` and `node` where its surroundings tell them.
 """
 
 from __future__ import annotations
@@ -34,6 +34,11 @@ _SHAPE = re.compile(
     r"\s{0,8}(?:- )?\"?kind\"?: \"?(?:Pod|Event|Node)(?:List)?\"?,?|"
     r"\s{0,40}\"?(?:containerStatuses|lastState|involvedObject)\"?: ?[{\[]?"
 )
+_OBJECT = re.compile(
+    r"(?:^|\s)[Pp]od/(?P<pod>[a-z0-9][a-z0-9.-]{0,252})"
+    r"(?:\s{1,20}spec\.(?:c|initC|ephemeralC)ontainers\{(?P<container>[a-z0-9-]{1,63})\})?(?=\s)"
+)
+"""In a row of `kubectl get events`, also `-o wide`."""
 _ON_NODE = re.compile(r"\s{0,4}Node:\s{1,30}(?P<node>[A-Za-z0-9][\w.-]{0,252})(?:/\S{1,64})?\s{0,4}")
 
 
@@ -63,6 +68,8 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
                 node = node_name(place["node"])
             number = chunk.first + index
             known_here = around[number].fields() if number in around else {}
+            if row := _OBJECT.search(text[:1000]):
+                known_here = known_here | {key: value for key, value in row.groupdict().items() if value}
             for signature, fields in matches(families, text):
                 fields.update((key, value) for key, value in known_here.items() if key not in fields)
                 if node and "node" not in fields:

@@ -240,3 +240,14 @@ def test_an_excerpt_of_two_lines_is_enough() -> None:
     assert {c.kind for c in found.coverage} == {"kubectl"}
     plain = said(evidence="Reason:       Not responding\n")
     assert {c.kind for c in plain.coverage} == {"slurmctld_log"}
+
+
+def test_what_happened_to_the_pod_on_another_day_is_not_the_jobs_end() -> None:
+    times = "Start|End|", "2026-11-30T15:00:00Z|2026-11-30T15:10:00Z|"
+    sacct = f"JobIDRaw|State|ExitCode|{times[0]}NodeList\n77|FAILED|1:0|{times[1]}n1\n"
+    event = (
+        '{{\n    "kind": "Event",\n    "involvedObject": {{\n        "kind": "Pod",\n        "name": "w-3"\n    }},\n'
+        '    "lastTimestamp": "{}",\n    "message": "The node was low on resource: memory. ",\n    "reason": "Evicted"\n}}\n'
+    )
+    assert "pod_evicted" in named(said(sacct=sacct, pod=event.format("2026-11-30T15:09:59Z")))
+    assert "pod_evicted" not in named(said(sacct=sacct, pod=event.format("2026-11-29T15:09:59Z")))

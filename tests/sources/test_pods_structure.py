@@ -211,3 +211,35 @@ def test_deep_and_long_documents_are_read_in_linear_time() -> None:
     wide = "kind: List\n" + "- lastState:\n" * 50_000
     for text in (deep, wide, "kind: Pod\n" + deep):
         places(enumerate(text.split("\n"), 1))
+
+
+def test_rows_of_events_name_their_pod_and_container() -> None:
+    text = (
+        "NAMESPACE   LAST SEEN   TYPE      REASON    OBJECT      SUBOBJECT                SOURCE        MESSAGE\n"
+        "slurm       2m          Normal    Killing   pod/w-3     spec.containers{slurmd}  kubelet, n1   "
+        "Container slurmd failed liveness probe, will be restarted\n"
+        "slurm       9m          Warning   Evicted   pod/w-4                              kubelet, n2   "
+        "The node was low on resource: memory. \n"
+    )
+    assert [row[:3] for row in rows(text)] == [("pod_killing_liveness", "w-3", "slurmd"), ("pod_evicted", "w-4", "")]
+
+
+def test_times() -> None:
+    text = DESCRIBE.replace(
+        "      Exit Code:    137\n",
+        "      Exit Code:    137\n      Started:      Mon, 30 Nov 2026 16:10:00 +0100\n"
+        "      Finished:     Mon, 30 Nov 2026 17:10:00 +0100\n",
+    )
+    (oom,) = (s for s in signs(text) if s.id == "pod_oomkilled")
+    assert oom.at is not None and oom.at.zoned and oom.at.lo == 1796055000.0
+    pod = json.loads(json.dumps(POD))
+    pod["status"]["containerStatuses"][1]["lastState"]["terminated"]["finishedAt"] = "2026-11-30T16:10:00Z"
+    for form in (json.dumps(pod, indent=4, sort_keys=True), yaml(pod)):
+        (oom,) = (s for s in signs(form) if s.id == "pod_oomkilled")
+        assert oom.at is not None and oom.at.lo == 1796055000.0
+
+
+@pytest.mark.parametrize("time", ["Mon, 31 Feb 2026 15:10:57 +0000", "Xyz, 99 Abc 2026 99:99:99 +9999"])
+def test_times_that_are_none(time: str) -> None:
+    text = f"    Last State:     Terminated\n      Reason:       OOMKilled\n      Finished:     {time}\n"
+    assert [s.at for s in signs(text)] == [None]
