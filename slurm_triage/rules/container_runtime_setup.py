@@ -38,6 +38,7 @@ def container_runtime_setup(job: Job) -> Said:
     First check: the same image with a program that does nothing.
 
         srun -w NODE -n1 --container-image=IMAGE true
+        srun -w NODE -n1 apptainer exec IMAGE true
         df -h ~/.cache /tmp
         id
         cat /proc/sys/user/max_user_namespaces
@@ -45,7 +46,7 @@ def container_runtime_setup(job: Job) -> Said:
     As an administrator: what the runtime needs of the kernel and of its directories.
 
         sysctl -e user.max_user_namespaces kernel.apparmor_restrict_unprivileged_userns
-        ls -ld /run/enroot /var/lib/enroot
+        grep -E "^ENROOT_" /etc/enroot/enroot.conf
 
     What to do: read the first line of the runtime, not the last; try the same image with a plain `true`.
 
