@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from slurm_triage import signals
 from slurm_triage.attempts import Attempt
-from slurm_triage.facts._kernel import Kernel
+from slurm_triage.facts._kernel import TROUBLE, Kernel
 from slurm_triage.facts._logic import true, unknown
 from slurm_triage.facts._once import once
 from slurm_triage.facts.cancel import Cancel
@@ -20,8 +20,8 @@ from slurm_triage.facts.log import Log
 from slurm_triage.facts.memory import Memory
 from slurm_triage.facts.node import NodeFacts
 from slurm_triage.facts.scheduling import Scheduling
-from slurm_triage.facts.telling import ECHO_TYPES, ERRORS, Telling, exception_type
-from slurm_triage.model import Fact, Sign
+from slurm_triage.facts.telling import CAUSES, ECHO_TYPES, ERRORS, Telling, exception_type
+from slurm_triage.model import Cite, Fact, Sign
 from slurm_triage.sources._messages import label_of
 
 SILENT = frozenset({
@@ -264,6 +264,44 @@ class Proof:
             elif "traceback" in sign.fields and key in open_:
                 found.setdefault(key, []).append((open_.pop(key), sign.cite.line))
         return found
+
+    # ------------------------------------------------------------------------------------------ crashes
+
+    def nothing_before(self, death: Fact, *kin: str) -> Fact:
+        """No line above that of a death tells another story, and no device is known to have failed: whoever dies of a
+        fault at the end may have met another failure before."""
+        says = "nothing else is told before it"
+        other = next(self._before(death, frozenset(kin)), None)
+        if other is not None:
+            return unknown(says, f"{other.file} line {other.line} tells of something else", self.log.how)
+        trouble = self.kernel.trouble_inside
+        if trouble.holds or (trouble.holds is None and self.kernel.of(*TROUBLE)):
+            return unknown(says, trouble.because or trouble.says, trouble.how or self.log.how)
+        return true(says, death.cites[:1])
+
+    def no_cause_before(self, death: Fact, *kin: str) -> Fact:
+        """As `nothing_before`, for what names a cause by itself: a rule's own family, an error, a kill."""
+        says = "no other cause is named before it"
+        named = {_place(s) for s in (*self.log.of(*CAUSES), *self.telling.own_errors)}
+        named |= {(d.cite.file, d.cite.line) for d in self.exits.deaths if d.signal in TEARDOWN}
+        other = next((c for c in self._before(death, frozenset(kin)) if (c.file, c.line) in named), None)
+        if other is not None or self.memory.oom_killed.holds:
+            why = f"{other.file} line {other.line} names one" if other else self.memory.oom_killed.says
+            return unknown(says, why, self.log.how)
+        return true(says, death.cites[:1])
+
+    def _before(self, death: Fact, kin: frozenset[str]) -> Iterator[Cite]:
+        """Lines of another story above the first line of a death, in its file; kills too."""
+        first: dict[str, int] = {}
+        for cite in death.cites:
+            first[cite.file] = min(first.get(cite.file, cite.line), cite.line)
+        for other in self.exits.deaths:
+            if other.signal in TEARDOWN and other.cite.line < first.get(other.cite.file, 0):
+                yield other.cite
+        for sign in self.log.signs:
+            told = sign.id not in SILENT and sign.id not in kin
+            if told and sign.cite.line < first.get(sign.cite.file, 0):
+                yield sign.cite
 
     # ------------------------------------------------------------------------------------------ excerpts
 

@@ -14,6 +14,14 @@ CRASH_ECHOES = ("app_error", "peer_rank_died", "mpi_abort", "accounting_state_wr
 """What a crash of one rank looks like from elsewhere; with --kill-on-bad-exit the rest die of SIGTERM or SIGKILL."""
 
 
+KIN = (
+    "sigsegv_handler", "sigbus_text", "sigill_text", "python_fatal_signal", "dataloader_worker_killed",
+    "checkpoint_writer_frame", "tcl_fork_bug", "cpu_not_supported", "sigabrt_text", "time_signal", "x86_segfault",
+    "x86_trap", "arm64_fault", "general_protection",
+)  # fmt: skip
+"""How crashes are told."""
+
+
 def crash(job: Job, number: int, *log_ids: str, unless: Fact | None = None) -> Iterator[Item]:
     """The conditions shared by all faults: a witness of the status or the kernel confirms, other words support.
 
@@ -23,8 +31,12 @@ def crash(job: Job, number: int, *log_ids: str, unless: Fact | None = None) -> I
     if unless is not None:
         died = all_of(died.says, died, negation(f"not so that {unless.says}", unless))
     yield require(died)
-    yield confirm(job.program.crashed(number))
-    yield confirm(job.program.kernel_fault(number))
+    for witness in (job.program.crashed(number), job.program.kernel_fault(number)):
+        if witness.holds:
+            witness = all_of(witness.says, witness, job.proof.nothing_before(witness, *KIN, *log_ids))
+        yield confirm(witness)
+    if may.holds:
+        may = all_of(may.says, may, job.proof.no_cause_before(may, *KIN, *log_ids))
     yield support(may)
     yield refute(srun_errno(job, number))
     first = job.ranks.first
