@@ -2,8 +2,9 @@
 
 from slurm_triage.facts import Job
 from slurm_triage.facts._logic import all_of, negation
+from slurm_triage.facts.shortage import daemon_killed, daemon_may_have_killed
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
+from slurm_triage.rules import Said, action, confirm, note, owner, refute, require, rule, summary, support
 
 
 @rule("external_signal")
@@ -51,6 +52,9 @@ def external_signal(job: Job) -> Said:
             negation("slurmstepd printed no cancellation", cancel.cancel_message),
         )
     )
+    daemon, maybe = daemon_killed(job), daemon_may_have_killed(job)
+    if daemon.holds:
+        yield confirm(all_of("a daemon killed it because memory was short", program.ended_by_kill_signal, daemon))
     yield support(program.ended_by_kill_signal)
     yield refute(job.memory.oom_killed)
     yield refute(scheduling.preempted)
@@ -60,6 +64,11 @@ def external_signal(job: Job) -> Said:
     yield refute(job.node.lost)
     yield refute(job.log.has("srun tore the step down by itself", "srun_terminating", "slurm_task_failure"))
     yield owner(Owner.UNKNOWN)
+    if daemon.holds or maybe.holds:
+        yield summary("A daemon of the node (systemd-oomd, earlyoom) killed a process because memory was short.")
+        yield action("Use less memory, or ask for a node of one's own; the administrator says what the daemon guards.")
+        yield note((daemon if daemon.holds else maybe).cites[0].text)
+        return
     yield summary("A process of the job got SIGKILL or SIGTERM, and nothing that Slurm or the kernel did explains it.")
     yield action("Look for kill, pkill and timeout in the job's own scripts.")
     yield action("Ask for the node's journal of that moment (systemd-oomd, earlyoom, an administrator).")

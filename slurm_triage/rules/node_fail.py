@@ -1,6 +1,7 @@
 """Rule: node failure."""
 
 from slurm_triage.facts import Job
+from slurm_triage.facts.shortage import node_was_short
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, note, owner, refute, require, rule, summary, support, when
 
@@ -57,4 +58,11 @@ def node_fail(job: Job) -> Said:
         f"scontrol show node {job.node.names[0]}" if job.node.names else "sinfo -R",
     )
     yield action("As the job's owner: submit again, without that node until it is explained.")
+    short = node_was_short(job)
+    if short.holds:
+        yield note(f"The node was out of memory before that: {short.cites[0].text}")
+        yield action("See who used the memory: a node that finds none does not answer slurmctld.")
+    panic = job.kernel.of("kernel_panic")
+    if panic:
+        yield note(f"Its kernel gave up: {panic[0].sign.cite.text}")
     yield note("Why the node failed is not in the job's evidence; its own kernel log and console can tell.")
