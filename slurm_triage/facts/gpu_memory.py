@@ -15,6 +15,10 @@ _OLD = re.compile(
     r"(?P<used>[\d.]{1,12}) (?P<unit>[KMG]i?B) already allocated;.{0,80}?"
     r"(?P<size>[\d.]{1,12}) (?P<whole>[KMG]i?B) reserved in total by PyTorch"
 )
+_TOTAL = re.compile(
+    r"total capacity of (?P<size>[\d.]{1,12}) (?P<unit>[KMG]i?B)"
+    r"|(?P<old>[\d.]{1,12}) (?P<old_unit>[KMG]i?B) total capacity;"
+)
 _UNITS = {"K": 1024.0, "M": 1024.0**2, "G": 1024.0**3}
 
 
@@ -35,6 +39,23 @@ class GpuMemory:
                     return true(says, [sign])
                 return false(says, "less was reserved and unused than was asked for", [sign])
         return unknown(says, "no message tells what was reserved and unused", self.log.how)
+
+    @once
+    def oversized(self) -> Fact:
+        """One request alone was larger than the whole GPU: no batch of other work stands in its way."""
+        says = "one request was larger than the whole GPU"
+        for sign in reversed(self.log.of("gpu_oom")):
+            asked, total = _bytes(_ASKED.search(sign.cite.text)), _total(sign.cite.text)
+            if asked is not None and total is not None:
+                if asked > total:
+                    return true(says, [sign])
+                return false(says, "the GPU as a whole is larger than what was asked for", [sign])
+        return unknown(says, "no message tells the size of the GPU", self.log.how)
+
+
+def _total(text: str) -> float | None:
+    match = _TOTAL.search(text)
+    return _of(match["size"] or match["old"], match["unit"] or match["old_unit"]) if match else None
 
 
 def _unused(text: str) -> float | None:

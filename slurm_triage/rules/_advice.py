@@ -66,6 +66,8 @@ def _finer(job: Job, family: str) -> str:
     """The family that the facts of this job allow, where they say more."""
     if family == "host_memory" and _grew(job):
         return "memory_growth"
+    if family == "gpu_memory" and job.gpu_memory.oversized.holds:
+        return "gpu_memory_oversized"
     if family == "gpu_memory" and job.gpu_memory.fragmented.holds:
         return "gpu_memory_fragmented"
     if family == "time_limit" and job.stack.wrote_checkpoint.holds:
@@ -88,10 +90,10 @@ def _numbers(job: Job, sentence: str) -> str:
 
 
 def _known(job: Job) -> dict[str, str]:
-    """The numbers that a sentence may name, as text. Shares of a limit only where all tasks are on one node."""
+    """The numbers that a sentence may name, as text. Shares of a limit only where it counted, for tasks on one node."""
     known: dict[str, str] = {}
     limit, tasks = job.memory.limit, _tasks(job)
-    if limit and tasks:
+    if limit and tasks and not job.memory.node_ran_out.holds:
         known |= {"tasks": str(tasks), "limit": size(limit), "share": size(limit / tasks)}
     time_limit = job.limits.time_limit
     if time_limit and math.isfinite(time_limit):
