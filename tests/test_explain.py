@@ -204,6 +204,7 @@ def test_what_the_rule_says_of_hardware_fits_its_page() -> None:
     [
         ("gpu_fallen_off_bus", "gpu_fallen_off_bus (cause): a GPU was lost from the bus. Hardware."),
         ("memcg_oom", "memcg_oom (cause): killed at a memory limit. Software."),
+        ("app_segfault", "app_segfault (cause): segmentation fault. Mostly software."),
         ("node_fail", "node_fail (cause): Slurm lost a node. Hardware or software."),
         ("preempted", "preempted (cause): preempted for another job"),
     ],

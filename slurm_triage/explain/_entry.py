@@ -64,7 +64,10 @@ class Entry:
 
     @property
     def verdict(self) -> str:
-        """The nature in one or three words, for the first line of the page; may be empty."""
+        """The nature in one to three words, for the first line of the page; may be empty."""
+        part = self.part(NATURE)
+        if part and part.text.lower().startswith("software, "):
+            return "Mostly software."  # `software, in nearly all cases`
         return _VERDICTS.get(self.nature, "")
 
 

@@ -54,9 +54,9 @@ def _forms(number: int) -> str:
     words = [word for word, value in signals.STRSIGNAL.items() if value == number]
     word = words[0] if words else signals.name(number)
     code = SHELL_BASE + number
+    core = f", with a core {number + _CORE}" if "core" in page(number).get("default", "") else ""
     return (
         f"sacct: 0:{number} where the process itself died of it, {code}:0 where a shell below the job reports it "
         f"({number}:0 in its text up to 25.05). srun: `task N: {word}`, and it ends with {code} itself. bash: "
-        f"`{word}`, $? is {code}. Python and torchrun: -{number}. As a raw wait status: {number}, with a core "
-        f"{number + _CORE}."
+        f"`{word}`, $? is {code}. Python and torchrun: -{number}. As a raw wait status: {number}{core}."
     )
