@@ -162,6 +162,11 @@ class Pods:
             return true(says, restarts[:2])
         return unknown(says, "how often the container was started was not seen", "kubectl describe pod POD")
 
+    @property
+    def probe_of_daemon(self) -> bool:
+        """The probe was that of slurmd's own container: whoever runs the cluster has set it, not the job's owner."""
+        return any(s.fields.get("container") == DAEMON for s in self._of("pod_killing_liveness"))
+
     # ------------------------------------------------------------------------------------------ eviction, deletion
 
     @once
@@ -198,7 +203,21 @@ class Pods:
             self.pod_of_node_gone,
         )
 
+    @once
+    def fewer_than_wanted(self) -> Fact:
+        """A set has fewer pods than it wants, or a pod found no place: not all that was asked for ran when asked."""
+        says = "fewer pods ran than were asked for"
+        short = [s for s in self._of("pod_set_count") if _short(s)]
+        found = [*short, *self._of("pod_failed_scheduling"), *self._of("pod_pending")]
+        return true(says, found[:4]) if found else unknown(says, "no such line was seen", "kubectl get pods,events")
+
     @property
     def over_request(self) -> bool:
         """The event says that the container used more than it had asked for, or than it may: its owner acts."""
         return any("over" in s.fields or "own_limit" in s.fields for s in self._of("pod_evicted"))
+
+
+def _short(sign: Sign) -> bool:
+    """Whether a set has fewer pods than it wants."""
+    ready, wanted, waiting = (int(sign.fields.get(key, "0")) for key in ("ready", "wanted", "waiting"))
+    return waiting > 0 or ready < wanted

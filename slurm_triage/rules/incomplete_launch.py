@@ -1,10 +1,12 @@
 """Rule: fewer ranks than requested."""
 
 from slurm_triage.facts import Job
-from slurm_triage.facts._logic import all_of
+from slurm_triage.facts._logic import all_of, any_of
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, require, rule, summary, support
 from slurm_triage.rules._told import not_an_echo
+
+BARRIERS = ("store_barrier_timeout", "rendezvous_timeout", "connection_refused_rendezvous")
 
 
 @rule("incomplete_launch")
@@ -39,10 +41,19 @@ def incomplete_launch(job: Job) -> Said:
     https://slurm.schedmd.com/mpi_guide.html
     """
     missing = job.distributed.missing_ranks
-    yield require(missing)
+    waited = any_of(missing.says, missing, job.telling.said("a start barrier waited in vain", *BARRIERS))
+    pods = all_of("ranks waited in vain, and fewer pods ran than were asked for", waited, job.pods.fewer_than_wanted)
+    short = any_of("fewer ranks or pods came than were asked for", missing, pods) if pods.holds else missing
+    yield require(short)
     never = job.distributed.never_started
     yield support(all_of("the ranks that are missing were never started", missing, never))
-    yield from not_an_echo(job, missing)
+    if pods.holds:
+        yield support(pods)
+    yield from not_an_echo(job, short)
     yield owner(Owner.UNKNOWN)
-    yield summary("Fewer ranks came to the start barrier than it waited for.")
+    if pods.holds:
+        yield summary("Ranks waited at the start for others that never came: fewer pods ran than were asked for.")
+        yield action("See why the pods that are missing found no place.", "kubectl get pods,events")
+    else:
+        yield summary("Fewer ranks came to the start barrier than it waited for.")
     yield action("List the ranks that never wrote a line, and their nodes.")

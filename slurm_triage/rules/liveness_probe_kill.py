@@ -14,7 +14,7 @@ def liveness_probe_kill(job: Job) -> Said:
     What happened: the probe asked, got no good answer often enough, and the kubelet ended the container (SIGTERM, then
     SIGKILL: exit 137). Slow starts and long computations look like that.
 
-    Who acts: the user, who sets the probe.
+    Who acts: the user, who sets the probe; of slurmd's own container the administrator.
 
     Hardware or software: software. A probe that was not answered in time. A container that does not answer because its
     node is in trouble shows as node conditions beside it.
@@ -47,7 +47,7 @@ def liveness_probe_kill(job: Job) -> Said:
     if trouble.holds:
         yield refute(job.pods.probes_survived)
     yield from outlived(job, trouble)
-    yield owner(Owner.USER)
+    yield owner(Owner.ADMIN if job.pods.probe_of_daemon else Owner.USER)
     if killed.holds:
         yield summary("The kubelet killed the container because its liveness or startup probe failed.")
     elif job.pods.died_after_probe.holds:

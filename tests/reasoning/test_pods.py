@@ -56,6 +56,11 @@ def test_probe_and_death_without_the_line_between() -> None:
     assert "liveness_probe_kill" not in named(alone), "137 alone names nobody"
 
 
+def test_the_probe_of_slurmd_is_the_administrators() -> None:
+    found = said(pod=HEAD + PROBE + KILL.replace("Container main", "Container slurmd"))
+    assert (found.cause, found.owner) == ("liveness_probe_kill", Owner.ADMIN)
+
+
 def test_probe_warnings_that_were_survived() -> None:
     found = said(pod=pod(container("main")), events=HEAD + PROBE * 3)
     assert "liveness_probe_kill" not in named(found)
@@ -251,3 +256,46 @@ def test_what_happened_to_the_pod_on_another_day_is_not_the_jobs_end() -> None:
     )
     assert "pod_evicted" in named(said(sacct=sacct, pod=event.format("2026-11-30T15:09:59Z")))
     assert "pod_evicted" not in named(said(sacct=sacct, pod=event.format("2026-11-29T15:09:59Z")))
+
+
+# ------------------------------------------------------------------------------------------------ too few pods
+
+BARRIER = "torch.distributed.DistNetworkError: The client socket has timed out after 600000ms while trying to connect to (10.0.0.1, 29500).\n"
+PENDING = "NAME       READY   STATUS    RESTARTS   AGE\nworker-0   1/1     Running   0          14m\nworker-7   0/1     Pending   0          14m\n"
+
+
+def output(pods: str | None) -> Diagnosis:
+    files = {"job.out": f'Traceback (most recent call last):\n  File "t.py", line 1, in <module>\n{BARRIER}'.encode()}
+    return diagnose(from_files(files | ({"pod.txt": pods.encode()} if pods is not None else {})))
+
+
+@pytest.mark.parametrize(
+    "pods",
+    [
+        PENDING,
+        HEAD
+        + "2m   Warning   FailedScheduling   pod/worker-7   0/5 nodes are available: 5 Insufficient nvidia.com/gpu.\n",
+        "Name:               worker\nReplicas:           8 desired | 7 total\n",
+        "Name:               worker\nPods Status:        7 Running / 1 Waiting / 0 Succeeded / 0 Failed\n",
+    ],
+)
+def test_ranks_that_waited_for_pods_that_never_ran(pods: str) -> None:
+    found = output(pods)
+    assert (found.cause, found.strength) == ("incomplete_launch", Strength.LIKELY)
+    assert "incomplete_launch" not in named(output(None)), "the barrier alone does not say it"
+
+
+@pytest.mark.parametrize(
+    "pods",
+    [
+        PENDING.replace("0/1     Pending", "1/1     Running"),
+        "Name:               worker\nReplicas:           8 desired | 8 total\n",
+        "Name:               worker\nPods Status:        8 Running / 0 Waiting / 0 Succeeded / 0 Failed\n",
+    ],
+)
+def test_all_pods_were_there(pods: str) -> None:
+    assert "incomplete_launch" not in named(output(pods))
+
+
+def test_a_pod_that_waits_while_no_rank_did_says_nothing() -> None:
+    assert "incomplete_launch" not in named(said(pod=PENDING))
