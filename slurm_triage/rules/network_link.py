@@ -16,8 +16,8 @@ def network_link(job: Job) -> Said:
 
     Who acts: the administrator (cable, port, switch, firmware).
 
-    Hardware or software: hardware or its settings: cable, port, switch, adapter, firmware. One node again and again is
-    its cable or adapter; many at once a switch. Retries that ran out alone may also be a peer that died.
+    Hardware or software: either: cable, port, switch or adapter, or their firmware and settings. One node again and
+    again is its cable or adapter; many at once a switch. Retries that ran out alone may also be a peer that died.
 
     First check: which adapter and which pair of nodes the message names; go elsewhere.
 
