@@ -13,8 +13,8 @@ from slurm_triage import advice
 from slurm_triage.facts import Job
 from slurm_triage.facts.numbers import size, span
 from slurm_triage.facts.stack import FAULTS, chain, stacks, title
-from slurm_triage.model import Action, Strength
-from slurm_triage.rules import action, all_rules, judge
+from slurm_triage.model import Strength
+from slurm_triage.rules import Item, action, all_rules, judge, note
 
 OF_PROCESS = {"host_memory": "kills", "memory_growth": "kills", "segfault": "faults", "illegal_instruction": "faults"}
 """Families about one process, which the kernel may name: advice for a stack that it is not of would be wrong."""
@@ -22,10 +22,11 @@ EARLY = 15
 """Minutes before a limit at which a program should stop by itself."""
 
 
-def fitting_advice(job: Job, family: str) -> Iterator[Action]:
+def fitting_advice(job: Job, family: str) -> Iterator[Item]:
     """At most three actions: what to try (with how to write it), what to measure, the cheapest run to confirm.
 
-    Of the stack that fits best and has advice for the family; without one only the last two, for any program.
+    Of the stack that fits best and has advice for the family; without one only the last two, for any program. A note
+    says which line shows the stack.
     """
     found = advice.find(_fitting(job, family), _finer(job, family))
     if found is None:
@@ -37,6 +38,11 @@ def fitting_advice(job: Job, family: str) -> Iterator[Action]:
     measure = f"Measure {found.measure_when}: {found.measure}"
     yield action(_of_job(job, measure), _of_job(job, command) if command else None)
     yield action(_of_job(job, f"{_numbers(job, found.numbers)}Cheapest check: {found.confirm}"))
+    shown = job.stack.is_(found.stack) if found.step else job.stack.known
+    if shown.holds:
+        yield note(f"{shown.says}: {shown.cites[0].file}:{shown.cites[0].line}")
+    else:
+        yield note(f"The software stack of the job is not known: {shown.because} ({shown.how})")
 
 
 def _fitting(job: Job, family: str) -> tuple[str, ...]:

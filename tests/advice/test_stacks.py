@@ -12,7 +12,7 @@ from slurm_triage.attempts import split
 from slurm_triage.case import from_files
 from slurm_triage.engine import diagnose
 from slurm_triage.facts import Job
-from slurm_triage.model import Diagnosis
+from slurm_triage.model import Action, Diagnosis
 from slurm_triage.report.text import render
 from slurm_triage.rules import _advice
 
@@ -379,6 +379,16 @@ def test_names_in_the_kernel_log_show_a_stack() -> None:
     assert job_of(elsewhere).stack.seen == (), "another job's fault"
 
 
+def test_a_note_says_which_line_shows_the_stack() -> None:
+    def notes(files: dict[str, str]) -> str:
+        return " ".join(n for v in of(files).considered if v.cause == "memcg_oom" for n in v.notes)
+
+    assert "the job runs Lightning: job.out:1" in notes(CASES["Lightning"][0])
+    assert "The software stack of the job is not known: no line names one for sure" in notes(
+        host_oom("x\n", "sort", "srun sort x")
+    )
+
+
 # ------------------------------------------------------------------------------------------------ finer families
 
 
@@ -418,11 +428,14 @@ def test_a_node_that_others_filled_is_not_the_jobs_business() -> None:
 def test_growth_is_measured_and_not_fed(monkeypatch: pytest.MonkeyPatch) -> None:
     """While growth is only possible the usual advice holds; where it is likely, advice is about what is kept."""
     job = job_of(host_oom(TRACE + TORCH, "python"))
+
+    def said() -> list[str]:
+        return [item.text for item in _advice.fitting_advice(job, "host_memory") if isinstance(item, Action)]
+
     assert not _advice._grew(job)
-    assert any("DataLoader(" in a.text for a in _advice.fitting_advice(job, "host_memory"))
+    assert "DataLoader(" in said()[0]
     monkeypatch.setattr(_advice, "_grew", lambda job: True)
-    grown = [a.text for a in _advice.fitting_advice(job, "host_memory")]
-    assert "loss.item()" in grown[0] and "VmRSS" in grown[1]
+    assert "loss.item()" in said()[0] and "VmRSS" in said()[1]
 
 
 # ------------------------------------------------------------------------------------------------ hostile text
