@@ -204,7 +204,9 @@ def test_what_the_rule_says_of_hardware_fits_its_page() -> None:
     [
         ("gpu_fallen_off_bus", "gpu_fallen_off_bus (cause): a GPU was lost from the bus. Hardware."),
         ("memcg_oom", "memcg_oom (cause): killed at a memory limit. Software."),
-        ("app_segfault", "app_segfault (cause): segmentation fault. Mostly software."),
+        ("app_segfault", "app_segfault (cause): segmentation fault. Software, in nearly all cases."),
+        ("pcie_error", "pcie_error (cause): PCIe errors of a device. Hardware, if uncorrected."),
+        ("network_link", "network_link (cause): network link error. Hardware or software."),
         ("node_fail", "node_fail (cause): Slurm lost a node. Hardware or software."),
         ("preempted", "preempted (cause): preempted for another job"),
     ],

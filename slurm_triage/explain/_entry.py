@@ -64,11 +64,10 @@ class Entry:
 
     @property
     def verdict(self) -> str:
-        """The nature in one to three words, for the first line of the page; may be empty."""
+        """The nature in a few words, for the first line of the page, with what restricts it; may be empty."""
         part = self.part(NATURE)
-        if part and part.text.lower().startswith("software, "):
-            return "Mostly software."  # `software, in nearly all cases`
-        return _VERDICTS.get(self.nature, "")
+        restricted = re.match(r"((?:Hardware|Software), [^.:;]{1,40})[.:;]", part.text) if part else None
+        return f"{restricted[1]}." if restricted else _VERDICTS.get(self.nature, "")
 
 
 def page_parts(page: Mapping[str, Any]) -> Iterator[Part]:
