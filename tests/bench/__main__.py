@@ -9,6 +9,7 @@ its login node tells what one diagnosis of a job costs beside one `sacct`.
 from __future__ import annotations
 
 import argparse
+import shutil
 import statistics
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from slurm_triage.report.document import document
 from slurm_triage.report.text import render
 from tests.bench.agents import bench_agents
 from tests.bench.live import bench_live
+from tests.bench.log_scan import SIZES, bench_log_scan
 from tests.bench.service import JOBS, bench_service
 from tests.bench.timing import summary, timed
 from tests.bench.witnesses import bench_hooks, bench_plugin
@@ -64,6 +66,35 @@ def bench_commands(commands: Mapping[str, Sequence[str]], runs: int) -> Iterator
     for name, values in taken.items():
         ratio = statistics.median(values) / base
         yield f"{name:<52} median {statistics.median(values):7.1f} ms  best {min(values):7.1f} ms  x{ratio:.1f}"
+
+
+SACCT = r"""#!/bin/sh
+case "$*" in
+*--helpformat*) echo "$FIELDS" | tr , ' ' ;;
+*) printf '%s' '1088|train|u|a|p|OUT_OF_MEMORY|0:125|2026-03-01T10:00:00|2026-03-01T10:00:00|2026-03-01T10:00:01|2026-03-01T10:10:01|00:10:00|01:00:00|4G|2|cpu=2|cpu=2|2|1|c1|00:10:00|00:20:00|
+1088.0|train|||||||||||||||||||||4000000K
+' | tr '|' '\037' ;;
+esac
+"""
+"""Answers what slurmpast 0.9 asks of sacct about one job, at once."""
+
+FIELDS = (
+    "JobID,JobName,User,Account,Partition,State,ExitCode,Submit,Eligible,Start,End,Elapsed,Timelimit,ReqMem,ReqCPUS,"
+    "ReqTRES,AllocTRES,NCPUS,NNodes,NodeList,TotalCPU,CPUTime,MaxRSS"
+)
+
+
+def slurmpast(work: Path) -> dict[str, Sequence[str]]:
+    """Another diagnosis of one job, where somebody installed it (`pip install slurmpast`): the one to be compared with."""
+    command = shutil.which("slurmpast")
+    if command is None:
+        return {}
+    sacct = work / "bin" / "sacct"
+    sacct.parent.mkdir()
+    sacct.write_text(SACCT.replace("$FIELDS", FIELDS))
+    sacct.chmod(0o755)
+    ask = f"PATH={sacct.parent}:$PATH exec {command} 1088 --plain --no-cache"
+    return {"slurmpast JOBID (exits with 1 for a failed job)": ["sh", "-c", f"({ask}) || :"]}
 
 
 # ------------------------------------------------------------------------------------------------ stages
@@ -145,11 +176,15 @@ def bench_history(path: Path, rows: int) -> Iterator[str]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; 0 = measured, 1 = a corpus could not be read."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.bench", description="Time commands, stages, the history, the service and a live cluster."
+        prog="python -m tests.bench",
+        description="Time commands, stages, long logs, the history, the service and a live cluster.",
     )
     parser.add_argument("--runs", type=int, default=11, help="runs of each command (default %(default)s)")
     parser.add_argument("--rows", type=int, default=ROWS, help="records of the history (default %(default)s)")
     parser.add_argument("--storm", type=int, default=JOBS, help="bad jobs for the service (default %(default)s)")
+    parser.add_argument(
+        "--logs", type=int, nargs="+", default=list(SIZES), help="MiB of long logs (default %(default)s)"
+    )
     parser.add_argument("--hook-runs", type=int, default=500, help="runs of each hook (default %(default)s)")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="slurm-triage-bench.") as folder:
@@ -180,6 +215,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                         *history,
                     ],
                     "sdiag-history show JOBID": [str(scripts / "sdiag-history"), "show", "100000", *history],
+                    **slurmpast(work),
                 },
                 options.runs,
             ):
@@ -188,6 +224,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             for corpus in BUILTIN:
                 for line in bench_stages(corpus):
                     print(line, flush=True)
+            print("\n== long logs", flush=True)
+            for line in bench_log_scan(work, options.logs):
+                print(line, flush=True)
             print("\n== service, in a storm", flush=True)
             for line in bench_service(work, options.storm):
                 print(line, flush=True)
