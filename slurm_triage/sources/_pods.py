@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 
 MOST_LINES = 500_000
 """Lines of one file that are kept while it is read; what stands behind them belongs to no pod."""
@@ -101,6 +100,8 @@ def _of_description(lines: list[tuple[int, str]]) -> dict[int, Where]:
 
 def _iso(text: str) -> str:
     """A time as kubectl describe prints it (RFC 1123 with a numeric zone), empty for one that is none."""
+    from email.utils import parsedate_to_datetime  # here: with it come sockets and all of mail, 10 ms for every case
+
     try:
         return parsedate_to_datetime(text).isoformat()
     except (ValueError, TypeError):
