@@ -105,8 +105,10 @@ def _checked_wrong(options: argparse.Namespace) -> queries.Filters:
 
 def _check_cause(cause: str) -> None:
     """Raises `ValueError` with the nearest ids for one that is none."""
+    from slurm_triage import site
     from slurm_triage.causes import ARRAY_MIXED, all_causes
 
+    site.use()  # a cause of the site is as good as any
     known = [id for id in all_causes() if id != ARRAY_MIXED]  # of a whole array, never of one attempt
     if cause in known:
         return

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from slurm_triage import extension
 from slurm_triage.causes import all_causes
 from slurm_triage.clock import Clock
 from slurm_triage.history import corrections, queries
@@ -29,6 +30,7 @@ from slurm_triage.history.store import Detail, History
 from slurm_triage.model import JobIdentity
 from tests.accuracy import expected
 from tests.history.examples import Ask, document, whole
+from tests.site.folder import fill
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -680,3 +682,15 @@ def test_other_verbs_do_not_load_what_only_corrections_need() -> None:
     loaded = set(run.stdout.split())
     assert "slurm_triage.history.corrections_cli" in loaded
     assert not {"slurm_triage.history.corrections", "slurm_triage.causes", "dataclasses", "difflib"} & loaded
+
+
+def test_a_cause_of_the_site_is_known(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = fill(tmp_path / "site")
+    monkeypatch.setenv("SLURM_TRIAGE_KNOWLEDGE", "none")
+    code, _, err = ask("wrong", "1107", "--cause", "object_store_gone", "--why", "x")
+    assert code != 0 and "is no cause" in err
+    monkeypatch.setenv("SLURM_TRIAGE_KNOWLEDGE", str(folder))
+    try:
+        done(ask, "wrong", "1107", "--cause", "object_store_gone", "--why", "x")
+    finally:
+        extension.use(extension.Extension())
