@@ -219,6 +219,7 @@ def test_vendor_and_project_stand_apart() -> None:
     for kind, heading in (("Xid", "What the vendor advises"), ("SXid", "What the vendor says")):
         for entry in PAGES[kind]():
             assert entry.part(heading) and entry.part("How this project reads it"), entry.name
+            assert all(source.count("(") == source.count(")") for source in entry.sources), entry.name
     vendor = table("nvidia_pages")["vendor"]
     for row in rows("nvidia_xid"):
         assert {row["nvidia_immediate"], row["nvidia_investigatory"]} - {""} <= set(vendor), row["xid"]

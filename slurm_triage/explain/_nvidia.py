@@ -8,6 +8,7 @@ from typing import Any
 
 from slurm_triage.explain._entry import Entry, Part, page_parts, sentence
 from slurm_triage.knowledge import rows, table
+from slurm_triage.knowledge.nvidia import RENUMBERED
 
 Row = Mapping[str, str]
 VENDOR = "What the vendor advises"
@@ -60,7 +61,8 @@ def _xid(row: Row) -> Entry:
         Part(OURS, f"Likely owner: {owner}. {sentence(effect)} {sentence(advice)} {_role(row)}"),
         *page_parts(page),
         Part(ECHO, _echo(parents)),
-        *_notes(row, facts["xid"]["caution"]),
+        *_applies(row["architectures"]),
+        *_notes(row, facts["xid"]["caution"] if page["nature"].startswith(("either", "software")) else ""),
     ]
     see = tuple(f"Xid {parent}" for parent in parents if parent.isdigit())
     return Entry("Xid", f"Xid {number}", row["mnemonic"], tuple(parts), see, _sources(row), facts["since"])
@@ -83,7 +85,8 @@ def _sxid(row: Row) -> Entry:
     if row["log_text"]:
         parts.append(Part("Text in the log", row["log_text"]))
     parts.append(Part("Related", row["related"] or "The GPU at the other end of the port may print Xid 74 and 45."))
-    parts += _notes(row, facts["sxid"]["caution"])
+    parts += _applies(row["switch_generation"])
+    parts += _notes(row, facts["sxid"]["caution"] if int(row["sxid"]) in RENUMBERED else "")
     return Entry("SXid", f"SXid {row['sxid']}", row["name"], tuple(parts), (), _sources(row), facts["since"])
 
 
@@ -135,14 +138,25 @@ def _echo(parents: list[str]) -> str:
     return f"Look first for {' or '.join(said) or 'another Xid'} of the same GPU in the same seconds.{of_any}"
 
 
+def _applies(cell: str) -> Iterator[Part]:
+    """For which chips the number is listed; nothing where no source says."""
+    if cell:
+        words = {
+            "all_of_A100_H100_B100_GB200": "A100, H100, B100 and GB200",
+            "volta_or_older_or_none": "Volta and older, if any: listed as unused for newer ones",
+        }
+        yield Part("Applies to", sentence(words.get(cell, ", ".join(cell.split("|")))))
+
+
 def _notes(row: Row, caution: str) -> Iterator[Part]:
     if row["notes"]:
         yield Part("Notes", sentence(row["notes"]))
-    yield Part("Caution", caution)
+    if caution:
+        yield Part("Caution", caution)
 
 
 def _sources(row: Row) -> tuple[str, ...]:
     urls = table("nvidia_pages")["sources"]
-    named = [source.strip() for source in row["source"].split(";") if source.strip()]
+    named = [source.strip() for source in re.split(r";(?![^()]*\))", row["source"]) if source.strip()]
     known = (url for name, url in urls.items() if any(source.startswith(name) for source in named))
     return (*named, *known)
