@@ -176,6 +176,11 @@ def test_a_broken_command_means_the_same(command: str) -> None:
     assert whole == parts and whole
 
 
+def test_a_command_with_an_open_quote_stays_whole() -> None:
+    command = "echo it's a command of a site that nobody closed " + "word " * 30
+    assert shell_lines(command, 40) == [command]
+
+
 def test_hardware_is_named_only_where_hardware_speaks() -> None:
     natures = {entry.name: entry.nature for entry in PAGES["cause"]()}
     hardware = {cause for cause, nature in natures.items() if nature == "hardware"}

@@ -53,7 +53,10 @@ def shell_lines(command: str, width: int) -> list[str]:
     `;` or `|` that ends a command in it, which leaves its meaning for `bash -c`; a longer one stays whole."""
     lines: list[str] = []
     line = ""
-    for token in _TOKEN.findall(command):
+    tokens = _TOKEN.findall(command)
+    if any("".join(tokens).count(quote) != command.count(quote) for quote in "'\""):
+        return [command]  # a quote that nothing closes: not ours to break
+    for token in tokens:
         longer = f"{line} {token}" if line else token
         room = width if command.endswith(longer) else width - len(_GOES_ON)
         if len(longer) <= room or not line:
