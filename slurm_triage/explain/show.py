@@ -69,8 +69,9 @@ def shell_lines(command: str, width: int) -> list[str]:
 
 
 def _inside(line: str, width: int) -> Iterator[str]:
-    """A line with a long script in quotes, broken behind the last command of it that still fits."""
-    while len(line) > width:
+    """A line with a script for bash in quotes, broken behind the last command of it that still fits."""
+    script = re.search(r"\bbash -l?c ", line) or line.lstrip().startswith("'")
+    while script and len(line) > width:
         cut = max(line.rfind("; ", 0, width), line.rfind("| ", 0, width))
         if cut < 0:
             break
