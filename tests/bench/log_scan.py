@@ -26,7 +26,7 @@ from slurm_triage.extension import Extension
 from slurm_triage.sources._catalog import Signature, load
 from tests.bench import long_log
 
-FOLDERS = ("slurm", "program", "kernel")
+FOLDERS = ("slurm", "program", "kernel", "stack")
 """Catalogs that a job's output is searched for."""
 LITERALS = Path(__file__).parent / "literals.txt"
 SIZES = (64, 256, 1024)
