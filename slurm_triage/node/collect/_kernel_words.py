@@ -9,6 +9,7 @@ from __future__ import annotations
 MEMORY = (
     b"oom", b"killed process", b": kill process", b"out of memory", b"memory cgroup",
     b"killed as a result of limit", b"page allocation failure", b"systemd-oomd", b"due to memory",
+    b"shmem ", b" to process ",
 )  # fmt: skip
 """Of the OOM killer and of failed allocations."""
 
@@ -26,7 +27,7 @@ OTHERS = (
     b"messages dropped", b"kernel messages", b"pcie", b"aer", b"dpc:", b"error status/mask", b"surprise down",
     b"sdes", b"cmpltto", b"completion timeout", b"malftlp", b"malformed tlp", b"timer timeout", b"timeout,",
     b"mlx5", b"infiniband", b"nfs", b": server ", b"lustre", b"evicted", b"11-0:", b": connection to ", b"mmfs",
-    b"gpfs", b"temperature", b"sigbus", b"warning:", b"slurm",
+    b"gpfs", b"temperature", b"sigbus", b"warning:", b"slurm", b"[ptlrpc]", b"[sunrpc]",
 )  # fmt: skip
 """Of what happens at one moment."""
 
