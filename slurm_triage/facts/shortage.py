@@ -3,12 +3,14 @@ node said before it was lost."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from slurm_triage.facts._kernel import CLOSE, Witness
 from slurm_triage.facts._logic import true, unknown
 from slurm_triage.facts.host_hardware import SLURMD_TIMEOUT
-from slurm_triage.model import Fact, Sign, Voice
+from slurm_triage.facts.memory import KERNEL_HOW
+from slurm_triage.model import Cite, Fact, Sign, Voice
 
 if TYPE_CHECKING:
     from slurm_triage.facts import Job
@@ -18,6 +20,8 @@ DAEMONS = ("systemd_oomd", "earlyoom")
 HOW = "journalctl -u systemd-oomd -u earlyoom of that time on the node"
 ENDS_NODE = ("oom_killed", "oom_summary", "oom_other", "page_allocation_failure")
 """Kernel lines of a node that has no memory left, whoever is killed for it."""
+STATS = 80
+"""Lines within which the kernel prints the statistics of one cgroup."""
 
 
 def daemon_killed(job: Job) -> Fact:
@@ -69,3 +73,36 @@ def node_was_short(job: Job) -> Fact:
     if found:
         return true(says, [found[0], found[-1]])
     return unknown(says, "no such kernel line was seen", "the node's kernel log and console before it was lost")
+
+
+def outer_limit(job: Job) -> Fact:
+    """The limit of a cgroup around the job's was hit, which may hold other jobs too: that killed a process of this one.
+
+    cgroup v1 has one for each user (`/slurm/uid_U`), v2 slurmstepd.scope; an administrator may limit any of them.
+    """
+    says = "the memory limit of a cgroup around the job's was hit"
+    found: list[Cite] = []
+    for kill in job.memory.kills:
+        above = (kill.oom_memcg or "").rstrip("/")
+        inside = bool(above) and (kill.task_memcg or "").startswith(f"{above}/")
+        own = job.memory.own_limit_hit.holds or (kill.job is not None and f"job_{kill.job}" in above)
+        if kill.constraint == "MEMCG" and kill.job is not None and inside and not own and "kubepods" not in above:
+            found += kill.cites[:2]
+    if found:
+        return true(says, found)
+    return unknown(says, "no kernel line names such a limit and a process of the job", KERNEL_HOW)
+
+
+def shared_memory(job: Job) -> tuple[int, Cite] | None:
+    """Bytes of shared memory and tmpfs files in the job's cgroup when its limit was hit, and the line that says so."""
+    best: tuple[int, Cite] | None = None
+    heads = [s for s in job.log.of("oom_memcg_limit") if "memcg" in s.fields and s.job in job.attempt.ids]
+    for head in heads:
+        inline = re.search(r"\bshmem:(\d{1,15})KB", head.fields.get("stats") or "")
+        found = [(int(inline[1]) * 1024, head.cite)] if inline else []
+        for sign in job.log.of("oom_memcg_shmem"):
+            if sign.cite.file == head.cite.file and 0 < sign.cite.line - head.cite.line <= STATS:
+                found.append((int(sign.fields["bytes"]), sign.cite))
+        for size, cite in found[:1]:
+            best = max(best, (size, cite), key=lambda pair: pair[0]) if best else (size, cite)
+    return best

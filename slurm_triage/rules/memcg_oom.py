@@ -1,10 +1,11 @@
 """Rule: the job reached its own memory limit."""
 
 from slurm_triage.facts import Job
+from slurm_triage.facts.shortage import outer_limit
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support, when
+from slurm_triage.rules import Said, action, confirm, note, owner, refute, require, rule, summary, support, when
 from slurm_triage.rules._advice import fitting_advice
-from slurm_triage.rules._memory import OOM_ECHOES, first_kill, own_limit_advice, use_and_limit, victim
+from slurm_triage.rules._memory import OOM_ECHOES, ask, caveats, first_kill, own_limit_advice, use_and_limit, victim
 
 
 @rule("memcg_oom", supersedes=OOM_ECHOES)
@@ -46,13 +47,17 @@ def memcg_oom(job: Job) -> Said:
     yield confirm(job.memory.own_limit_hit)
     if job.memory.pod_limit_hit.holds:
         yield confirm(job.memory.pod_limit_hit)
+    around = outer_limit(job)
+    if around.holds:
+        yield support(around)  # the kernel's word, but not that of the job's own limit
     yield support(job.memory.some_cgroup_limit)
     yield support(job.memory.slurm_counted_kill)
     yield support(job.memory.peak_at_limit)
     yield refute(job.memory.elsewhere_only)
-    if not job.memory.pod_limit_hit.holds:  # else it was killed below its own limit, at that of the pod around it
+    if not job.memory.pod_limit_hit.holds and not around.holds:  # else it was killed below its own limit, at one around
         yield refute(job.memory.killed_below_limit)
-    yield owner(Owner.ADMIN if _at_the_pods(job) else Owner.USER)
+    others = around.holds and "/uid_" not in around.cites[0].text
+    yield owner(Owner.ADMIN if _at_the_pods(job) or others else Owner.USER)
     yield when(first_kill(job, "MEMCG"))
     if _at_the_pods(job):
         yield summary(
@@ -63,9 +68,15 @@ def memcg_oom(job: Job) -> Said:
         )
         yield action("Compare the pod's limit with RealMemory.", "kubectl describe pod POD; scontrol show node NODE")
         return
+    if around.holds:
+        yield summary(f"A memory limit that the job shares with others was hit, and {victim(job)} was killed for it.")
+        yield action("More --mem does not help: see what else runs below that cgroup.", ask(job))
+        yield note(around.cites[0].text)
+        return
     sure = "reached its memory limit" if job.memory.own_limit_hit.holds else "very likely reached a memory limit"
     yield summary(f"The job {sure} and {victim(job)} was killed for it ({use_and_limit(job)}).")
     yield from own_limit_advice(job)
+    yield from caveats(job)
     yield from fitting_advice(job, "host_memory")
 
 

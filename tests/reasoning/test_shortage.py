@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from slurm_triage.model import Diagnosis
+from slurm_triage.model import Diagnosis, Owner, Strength
 from tests.reasoning.build import (
     START,
     confirmed,
@@ -112,3 +112,65 @@ def test_a_job_at_its_own_limit_takes_no_node_down() -> None:
 def test_the_kernel_gave_up() -> None:
     answer = lost(kernel(90, "Kernel panic - not syncing: Fatal machine check"))
     assert "Fatal machine check" in notes(answer)
+
+
+# ------------------------------------------------------------------------------------------------ whose limit, and of what
+
+V2 = "/system.slice/slurmstepd.scope"
+
+
+def limit_hit(above: str, *, rss: str = "", stats: str = "") -> Diagnosis:
+    """A process of the job was killed at the limit of the cgroup `above`; `stats` are lines of that cgroup."""
+    task = f"{V2}/job_77/step_0/user/task_0"
+    kmsg = (
+        kernel(98, "python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0")
+        + kernel(98, "memory: usage 102400kB, limit 102400kB, failcnt 0")
+        + kernel(98, f"Memory cgroup stats for {above}:")
+        + "".join(kernel(98, line) for line in stats.splitlines())
+        + kernel(
+            98,
+            "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,"
+            f"oom_memcg={above},task_memcg={task},task=python3,pid=4242,uid=1001",
+        )
+    )
+    rows = job("OUT_OF_MEMORY", "0:125"), step("batch", "OUT_OF_MEMORY", "0:125"), step("0", "OUT_OF_MEMORY", "0:125")
+    table = sacct(*rows).replace("4564K", rss or "4564K")
+    more = {"sacct.psv": table, "kmsg.c1.txt": kmsg, "slurmctld.log": controller("OOM failure")}
+    return told(failed("", more=more))
+
+
+def said_of(answer: Diagnosis) -> str:
+    """Summary and notes of the limit's rule."""
+    return " ".join(
+        " ".join((v.summary, *v.notes)) for v in answer.considered if v.cause == "memcg_oom" and v.strength.rank
+    )
+
+
+@pytest.mark.parametrize("above", [f"{V2}/job_77", f"{V2}/job_77/step_0", f"{V2}/job_77/step_0/user/task_0"])
+def test_the_limit_of_job_step_or_task(above: str) -> None:
+    answer = limit_hit(above)
+    assert confirmed(answer) == {"memcg_oom"}
+    assert "shares with others" not in answer.summary
+
+
+def test_a_limit_around_the_job() -> None:
+    answer = limit_hit(V2)
+    assert (answer.cause, answer.strength, answer.owner) == ("memcg_oom", Strength.LIKELY, Owner.ADMIN)
+    assert "shares with others" in answer.summary
+    assert not any("Ask for more memory" in action.text for action in answer.actions)
+
+
+def test_shared_memory_is_named_where_it_made_much_of_it() -> None:
+    much = limit_hit(f"{V2}/job_77", stats="anon 40000000\nfile 61000000\nshmem 60000000\n")
+    assert "/dev/shm" in said_of(much)
+    little = limit_hit(f"{V2}/job_77", stats="anon 98000000\nfile 100\nshmem 100\n")
+    assert "tmpfs" not in said_of(little)
+    other_jobs = limit_hit(f"{V2}/job_78", stats="shmem 60000000\n")
+    assert "tmpfs" not in said_of(other_jobs)
+
+
+def test_a_sample_far_below_the_limit_is_no_peak() -> None:
+    rows = job("OUT_OF_MEMORY", "0:125"), step("batch", "OUT_OF_MEMORY", "0:125"), step("0", "OUT_OF_MEMORY", "0:125")
+    sampled = told(failed("", more={"sacct.psv": sacct(*rows), "slurmctld.log": controller("OOM failure")}))
+    assert "sampled" in said_of(sampled)
+    assert "sampled" not in said_of(limit_hit(f"{V2}/job_77"))
