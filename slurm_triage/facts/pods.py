@@ -16,6 +16,7 @@ from slurm_triage.facts._once import once
 from slurm_triage.facts._place import Place
 from slurm_triage.facts.log import Log
 from slurm_triage.facts.node import NodeFacts
+from slurm_triage.facts.telling import ERRORS
 from slurm_triage.model import Fact, Sign, Voice
 
 HOW = "kubectl describe pod POD; kubectl get events"
@@ -30,6 +31,16 @@ FROM_KUBERNETES = ("k8s:", "slurm-operator:", "slurm-bridge:")
 by Slinky's slurm-operator and slurm-bridge (nodeReasonPrefix in internal/controller)."""
 GONE = ("delet", "evict", "terminat", "not ready", "notready", "unready", "preempt", "shutdown", "scale")
 """Words of such a reason that say that the pod itself goes or does not answer. A cordon alone stops no pod."""
+
+
+_BY_CONTROL = {
+    "EvictionByEvictionAPI": "its node was drained, or something else asked for it through the eviction API",
+    "DeletionByTaintManager": "its node got a taint that it does not tolerate (not ready, unreachable, or set by hand)",
+    "TaintManagerEviction": "its node got a taint that it does not tolerate (not ready, unreachable, or set by hand)",
+    "DeletionByPodGC": "its node is gone",
+    "TerminationByKubelet": "the kubelet ended it: its node was short of something, or was shut down",
+}
+"""Reasons of the condition DisruptionTarget and of events, in words."""
 
 
 @dataclass
@@ -112,9 +123,13 @@ class Pods:
 
     @once
     def only_end(self) -> Fact:
-        """All events that name an end name the same one, and no Slurm record tells of another."""
+        """All events that name an end name the same one, and neither Slurm's records nor the program tell of another."""
         says = "Kubernetes names one reason for the end, and only one"
         lines = self._of(*ENDS)
+        errors = self.log.of(*ERRORS)
+        if lines and errors:
+            why = f"the program names an error of its own ({errors[0].cite.file} line {errors[0].cite.line})"
+            return unknown(says, why, self.log.how)
         kinds = {s.id for s in lines}
         if len(kinds) == 1 and not self.attempt.records:
             return true(says, lines[:2])
@@ -203,6 +218,15 @@ class Pods:
             self.pod_of_node_gone,
         )
 
+    @property
+    def why_evicted(self) -> str:
+        """Why the pod was taken away, in words that follow "because"; empty where the events do not say it."""
+        signs = self._of("pod_evicted", "pod_preempted")
+        for words in (_own_reason(s) for s in signs):
+            if words:
+                return words
+        return next((_BY_CONTROL[r] for s in signs if (r := s.fields.get("reason", "")) in _BY_CONTROL), "")
+
     @once
     def fewer_than_wanted(self) -> Fact:
         """A set has fewer pods than it wants, or a pod found no place: not all that was asked for ran when asked."""
@@ -221,3 +245,19 @@ def _short(sign: Sign) -> bool:
     """Whether a set has fewer pods than it wants."""
     ready, wanted, waiting = (int(sign.fields.get(key, "0")) for key in ("ready", "wanted", "waiting"))
     return waiting > 0 or ready < wanted
+
+
+def _own_reason(sign: Sign) -> str:
+    """What one line says about the reason, empty if it gives none."""
+    fields = sign.fields
+    if sign.id == "pod_preempted":
+        return "a pod of higher priority needed the place"
+    if "resource" in fields:
+        used = f", and it used {fields['used']}, more than it had asked for" if "over" in fields else ""
+        return f"its node was low on {fields['resource']}{used}"
+    if "own_limit" in fields:
+        return "it used more local storage than it may"
+    if "shutdown" in fields:
+        return "its node was shut down"
+    condition = fields.get("condition", "DisruptionTarget")
+    return f"its node had the condition {condition}" if condition != "DisruptionTarget" else ""

@@ -56,7 +56,8 @@ def pod_evicted(job: Job) -> Said:
 
 def _what(job: Job) -> str:
     if job.pods.said("", *LINES).holds:
-        return "Kubernetes evicted the pod."
+        why = job.pods.why_evicted
+        return f"Kubernetes evicted the pod because {why}." if why else "Kubernetes evicted the pod."
     if job.pods.pod_of_node_gone.holds:
         return "Kubernetes took away the pod that was a node of the job, and Slurm lost that node."
     return "The pod was deleted; by whom, and what came before, is not known."

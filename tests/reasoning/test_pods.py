@@ -177,6 +177,30 @@ def test_evictions(message: str, owner: Owner) -> None:
     assert found.strength is Strength.CONFIRMED
 
 
+def test_a_program_that_failed_by_itself_leaves_the_eviction_likely() -> None:
+    error = b'Traceback (most recent call last):\n  File "t.py", line 1, in <module>\nKeyError: 3\n'
+    line = b"1m   Warning   Evicted   pod/w-3   The node was low on resource: memory. \n"
+    found = diagnose(from_files({"job.out": error, "pod.txt": HEAD.encode() + line}))
+    assert "pod_evicted" in named(found)
+    confirmed = {v.cause for v in (*found.also,) if v.strength is Strength.CONFIRMED}
+    assert "pod_evicted" not in confirmed and (found.cause, found.strength) != ("pod_evicted", Strength.CONFIRMED)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("3m   Normal    Preempted              pod/w-3   Preempted by pod 8a7f on node n1", "higher priority"),
+        ("1m   Normal    TaintManagerEviction   pod/w-3   Marking for deletion Pod slurm/w-3", "taint"),
+        ("1m   Warning   Evicted   pod/w-3   The node was low on resource: memory. ", "low on memory"),
+        ("1m   Warning   Evicted   pod/w-3   The node had condition: [DiskPressure]. ", "DiskPressure"),
+        ("Message:      Pod was terminated in response to imminent node shutdown.", "shut down"),
+    ],
+)
+def test_why_is_said(line: str, words: str) -> None:
+    found = said(pod=HEAD + line + "\n")
+    assert found.cause == "pod_evicted" and words in found.summary
+
+
 @pytest.mark.parametrize("reason", ["EvictionByEvictionAPI", "DeletionByTaintManager", "TerminationByKubelet"])
 def test_reasons_of_a_disruption(reason: str) -> None:
     text = f'{{\n    "kind": "Pod",\n    "metadata": {{\n        "name": "w"\n    }},\n    "status": {{\n        "conditions": [\n            {{\n                "reason": "{reason}",\n                "status": "True",\n                "type": "DisruptionTarget"\n            }}\n        ]\n    }}\n}}\n'
