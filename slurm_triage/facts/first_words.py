@@ -55,7 +55,11 @@ class FirstWords:
             yield FirstFailure(int(first.fields["rank"]), first.fields.get("host"), first.at, what, first.cite)
 
     def _mpirun(self) -> Iterator[FirstFailure]:
-        """mpirun names the process whose end it saw first."""
+        """mpirun, or Lightning's launcher, names the process whose end it saw first."""
+        for sign in self.log.of("torchrun_child_failed"):
+            if sign.fields.get("rank") and sign.fields.get("exitcode") != "-15":
+                what = f"the first end that its launcher saw (exit code {sign.fields['exitcode']})"
+                yield FirstFailure(int(sign.fields["rank"]), sign.node, sign.at, what, sign.cite)
         for sign in self.log.of("mpirun_task_signal", "mpi_launcher_note"):
             rank = sign.fields.get("first_rank") or (
                 sign.fields.get("rank") if sign.id == "mpirun_task_signal" else None

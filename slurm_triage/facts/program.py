@@ -39,6 +39,7 @@ ERROR_LINES = (
     "python_exception", "python_traceback", "usage_error", "file_not_found", "glibc_abort", "assertion_failed",
     "fortran_runtime", "module_not_found", "shared_library_missing", "glibc_not_found", "workflow_error", "mpi_abort",
     "cuda_no_kernel_image", "cuda_error_other", "torchrun_root_cause", "license_error", "conda_error", "runtime_panic",
+    "language_error",
 )  # fmt: skip
 """Signatures of lines in which a program or runtime names its own error."""
 

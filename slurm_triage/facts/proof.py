@@ -51,6 +51,8 @@ CLOSING = re.compile(
     r"|\s{0,200}(?:File \"[^\"]{1,400}\", line \d{1,9}.*|at [\w.$<>/]{1,300} ?\(.*|#\d{1,4}:? .*|frame #\d{1,4}.*"
     r"|Exception raised from .*)"
     r"|\[\d{1,5}\]:|Failures:|\S{1,200} FAILED|wandb: .*"  # torchrun's report; what wandb prints as its process ends
+    r"|CUDA kernel errors might be asynchronously .*|For debugging consider passing CUDA_LAUNCH_BLOCKING.*"
+    r"|Compile with `TORCH_USE_CUDA_DSA`.*|Last error:|\s{0,8}what\(\): .*"  # below PyTorch's errors
     r"|.{0,200}NCCL INFO .{1,200}:\d{1,6} -> \d{1,3}\b.*"
 )
 """Lines that belong to a report of an error and are no sign of life: rules, frames of a stack."""

@@ -39,7 +39,15 @@ LOGIC = frozenset({
 })  # fmt: skip
 """Exceptions that no pause, signal or lost peer brings about."""
 
-ERRORS = ("python_exception", "cpp_exception", "fortran_runtime", "runtime_panic", "assertion_failed", "glibc_abort")
+ERRORS = (
+    "python_exception",
+    "cpp_exception",
+    "fortran_runtime",
+    "runtime_panic",
+    "assertion_failed",
+    "glibc_abort",
+    "language_error",
+)
 """Families with which any program names its error, whatever it is."""
 
 

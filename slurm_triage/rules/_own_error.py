@@ -19,7 +19,7 @@ GIVEN = re.compile(r"NoneType|KeyError: '[A-Z][A-Z0-9_]{3,60}'")
 
 OWN_ERRORS = ("module_not_found", "usage_error", "conda_error", "file_not_found", "file_exists", "program_not_found")
 """Families that tell of a wrong call: an option, a module, an environment, a path."""
-SURE_ERRORS = ("usage_error", "conda_error")
+SURE_ERRORS = ("usage_error", "conda_error", "glibc_not_found", "cuda_no_kernel_image")
 """Those of them that end the program that prints them."""
 
 
@@ -31,11 +31,14 @@ def own_error(job: Job) -> Fact:
 
 
 def _by_type(job: Job, says: str) -> Fact:
+    sure = job.log.of(*SURE_ERRORS)
+    told = {(s.cite.file, s.cite.line) for s in sure}
     every = [s for s in job.telling.own_errors if s.id == "python_exception"]
+    every = [s for s in every if (s.cite.file, s.cite.line) not in told]
     own = tuple(s for s in every if exception_type(s) in OWN_TYPES and not GIVEN.search(s.cite.text))
     if len(own) < len(every):
         return unknown(says, "an exception was named that may have its cause outside", job.log.how)
-    return job.proof.ended_on(says, (*own, *job.log.of(*SURE_ERRORS)), *OWN_ERRORS)
+    return job.proof.ended_on(says, (*own, *sure), *OWN_ERRORS, "cuda_error_other")
 
 
 def _by_exit(job: Job, says: str) -> Fact:

@@ -29,7 +29,9 @@ SAME_MOMENT = 2.0
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 _STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)(?![\d:])")
-_LABEL = re.compile(r"(?:\[(rank|Rank |default)?(\d{1,7})\]:? ?|\s{0,6}(\d{1,7}):(?: |$))")
+_LABEL = re.compile(r"(?:\[(rank|Rank |default|trainer)?(\d{1,7})\]:? ?|\s{0,6}(\d{1,7}):(?: |$))")
+_TAG = re.compile(r"\[(?:[\w.-]{1,80}@)?\d{1,7},(\d{1,7})\]<std(?:out|err)>:? ?")
+"""What mpirun --tag-output and prterun --output tag print: job and rank in its MPI_COMM_WORLD."""
 _STEPD = re.compile(r"slurmstepd-([A-Za-z0-9][\w.-]{0,254}): ")
 _NODE = re.compile(r"[A-Za-z0-9][\w.-]{0,254}")
 _JOB = re.compile(r"\d{1,12}(?:[_+]\d{1,9})?")
@@ -39,22 +41,28 @@ _SHOWN = re.compile(r"(\d{1,12}[_+]\S{1,40})\((\d{1,12})\)")
 
 @dataclass(frozen=True)
 class Label:
-    """What a launcher put before the line: `rank` as printed, `local` if it is the rank within a node."""
+    """What a launcher put before the line: `rank` as printed, `local` if it is the rank within a node.
+
+    `tag` is True for one that can be nothing else, so that the message is what follows it.
+    """
 
     text: str = ""
     rank: str | None = None
     local: bool = False
+    tag: bool = False
 
 
 def label_of(text: str) -> Label:
-    """The label of a line: `[rank3]:` (torch), `[default3]:` (torchrun: role and *local* rank), ` 3: ` (srun -l)."""
+    """The label of a line: `[rank3]:` (torch), `[default3]:` (torchrun: role and *local* rank), ` 3: ` (srun -l),
+    `[1,3]<stderr>:` (mpirun)."""
     match = _LABEL.match(text)
     if not match:
-        return Label()
+        tag = _TAG.match(text) if text.startswith("[") else None
+        return Label(tag[0], tag[1], tag=True) if tag else Label()
     word, inner, bare = match.groups()
     if word is None and inner is not None:
         return Label()  # "[3]" alone is a list index, a thread, a footnote
-    return Label(match[0], inner or bare, word == "default")
+    return Label(match[0], inner or bare, word in ("default", "trainer"))
 
 
 def node_name(text: str | None) -> str | None:

@@ -205,7 +205,7 @@ def _telling(chunk: Chunk, tracebacks: _Tracebacks) -> Iterator[tuple[int, str]]
 def _line(number: int, text: str, label: Label, families: list[Signature], keeper: Keeper, ended: bool) -> list[Hit]:
     """Everything that one line says."""
     found = []
-    for family, fields in matches(families, text):
+    for family, fields in matches(families, _rest(text, label) if label.tag else text):
         quoted = family.voice is Voice.KERNEL
         found.append((f"quoted_{family.id}" if quoted else family.id, family.voice, fields))
     if any(id != "error_line" for id, _, _ in found):

@@ -178,7 +178,10 @@ def test_the_rank_with_an_error_of_its_own_among_echoes(echo: str) -> None:
     assert _rank(_traceback(0, echo) + _traceback(7, echo)) is None
 
 
-@pytest.mark.parametrize("label", ["{}: ", " {}: ", "[{}]: ", "[rank{}]: "])
+TAGS = ["[1,{}]<stderr>:", "[1,{}]<stderr>: ", "[prterun-n1-77@1,{}]<stderr>: "]
+
+
+@pytest.mark.parametrize("label", ["{}: ", " {}: ", "[{}]: ", "[rank{}]: ", *TAGS])
 def test_labels_of_launchers(label: str) -> None:
     def of(rank: int, error: str) -> str:
         lines = ["Traceback (most recent call last):", '  File "/proj/a.py", line 1, in <module>', error]
@@ -187,6 +190,33 @@ def test_labels_of_launchers(label: str) -> None:
     text = of(2, "KeyError: 'label'") + of(0, REMOTE)
     assert _said(text).cause == "app_error"
     assert _rank(text) == (None if label == "[{}]: " else 2), "a bare [2] may be anything"
+
+
+KILLING = "[2026-11-30 15:20:51,123] [INFO] [launch.py:319:sigkill_handler] Killing subprocess 4711\n"
+ENDED = "[2026-11-30 15:20:52,123] [ERROR] [launch.py:325:sigkill_handler] ['/env/bin/python3', 't.py'] exits with return code = {}\n"
+
+
+def test_the_launcher_of_deepspeed() -> None:
+    own = _said(_traceback(1, "NameError: name 'foo' is not defined") + KILLING * 7 + ENDED.format(1))
+    assert (own.cause, own.strength) == ("app_error", Strength.CONFIRMED)
+    assert own.first_failure is not None and own.first_failure.rank == 1
+    crash = _said(KILLING + ENDED.format(-11))
+    assert (crash.cause, crash.strength) == ("app_segfault", Strength.CONFIRMED)
+    assert _said(KILLING + ENDED.format(-9)).cause == "external_signal"
+
+
+def test_the_launcher_of_lightning() -> None:
+    line = "[rank: 3] Child process with PID 4711 terminated with code {}. Forcefully terminating all other processes\n"
+    assert _rank(line.format(1)) == 3
+    assert _rank(line.format(-15)) is None, "it was told to end"
+    assert _said(line.format(-11)).cause == "app_segfault"
+
+
+def test_the_label_of_a_role_is_the_rank_within_a_node() -> None:
+    for role in ("default", "trainer"):
+        text = _traceback(3, "KeyError: 'nx'").replace("[rank3]", f"[{role}3]")
+        assert _said(text).strength is Strength.CONFIRMED
+        assert _rank(text) is None
 
 
 def test_witnesses_that_do_not_agree_name_nobody() -> None:

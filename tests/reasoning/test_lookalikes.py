@@ -106,6 +106,40 @@ def test_not_proven(output: str) -> None:
     assert not _confirmed(_said(output))
 
 
+LANGUAGES = {
+    "Java": 'Exception in thread "main" java.lang.NullPointerException\n\tat com.foo.Main.main(Main.java:5)\n',
+    "MATLAB": "Error using load\nUnable to find file or directory 'a.mat'.\n",
+    "Octave": "error: 'x' undefined\n",
+    "Perl": "Can't locate Foo/Bar.pm in @INC (you may need to install the Foo::Bar module) at x.pl line 2.\n",
+    "Ruby": "x.rb:3:in `require': cannot load such file -- foo (LoadError)\n",
+    "Rust": "thread 'main' panicked at src/main.rs:4:5:\nindex out of bounds: the len is 3 but the index is 99\n",
+    "R": "Error in library(foo) : there is no package called 'foo'\nExecution halted\n",
+    "Julia": "ERROR: LoadError: UndefVarError: `foo` not defined\n",
+    "Fortran": "At line 12 of file solver.f90 (unit = 10, file = 'in.dat')\nFortran runtime error: End of file\n",
+    "a licence server": "Licensed number of users already reached\n",
+}
+
+
+@pytest.mark.parametrize("output", LANGUAGES.values(), ids=LANGUAGES.keys())
+def test_an_error_in_any_language(output: str) -> None:
+    assert _said(output).cause == "app_error"
+
+
+ENDS_IT = {
+    "no code for this GPU": "RuntimeError: CUDA error: no kernel image is available for execution on the device\n"
+    "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be "
+    "incorrect.\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1\n",
+    "a build for a newer system": "./app: /lib64/libm.so.6: version `GLIBC_2.29' not found (required by ./app)\n",
+    "a wrong argument": "usage: a.py [-h] --config CONFIG\na.py: error: the following arguments are required: --config\n",
+}
+
+
+@pytest.mark.parametrize("output", ENDS_IT.values(), ids=ENDS_IT.keys())
+def test_an_error_that_ends_the_program(output: str) -> None:
+    diagnosis = _said(output)
+    assert (diagnosis.cause, diagnosis.strength) == ("app_error", Strength.CONFIRMED)
+
+
 def test_neither_a_disk_nor_open_files() -> None:
     assert "disk_full_node_local" not in {v.cause for v in _said(NOT_PROVEN["watches of files"]).also}
     assert _said(NOT_PROVEN["a namespace"]).cause != "disk_full_node_local"
