@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import json
 import os
@@ -12,16 +13,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurm_triage import __version__, case, site
-from slurm_triage.engine import Study, ended_badly, study, study_events
-from slurm_triage.model import Coverage, Diagnosis
+from slurm_triage import __version__
 
-# What only some uses need is imported where it is used: people wait for a diagnosis, and half of it would be imports.
+# All else is imported where it is used: people wait for a diagnosis, and most of the time would be spent with imports.
 if TYPE_CHECKING:
+    from slurm_triage.case import EvidenceFile
+    from slurm_triage.engine import Study
     from slurm_triage.live import Gathered
+    from slurm_triage.model import Coverage, Diagnosis
     from slurm_triage.sources._finder import Found
 
 OK, UNREADABLE, NO_EVIDENCE = 0, 2, 3
+SELDOM = 50_000
+"""New objects between two searches for garbage: imports and rules make many objects, which all stay."""
 SHOW_PROGRESS_FROM = 20
 """Folders from which a counter is shown on a terminal."""
 
@@ -113,6 +117,8 @@ def _parser(verb: str = "") -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
+    if argv is None:
+        gc.set_threshold(SELDOM)
     words = sys.argv[1:] if argv is None else argv
     options = _parser(words[0] if words else "").parse_args(words)
     try:
@@ -178,6 +184,8 @@ def _one_of(look: Callable[[], tuple[Study | None, int]], *, several: bool) -> t
 
 def _know(named: str | None) -> bool:
     """Puts the site's knowledge in force. False, and said, where somebody named a folder that cannot be used."""
+    from slurm_triage import site
+
     found = site.use(named)
     whole = [problem for problem in found.problems if not problem.file] if found else []
     if whole and named:
@@ -198,17 +206,18 @@ def _jobs_and_files(words: Sequence[str]) -> tuple[list[str], list[str]]:
 def _of_files(names: Sequence[str]) -> tuple[Study | None, int]:
     """The study of all files together, as of one job, and the exit status that it stands for."""
     from slurm_triage import paste
+    from slurm_triage.case import EvidenceFile
 
-    files: list[case.EvidenceFile] = []
+    files: list[EvidenceFile] = []
     for name in names:
         path = Path(name)
         if name == "-":
-            files.append(case.EvidenceFile("-", data=sys.stdin.buffer.read(paste.TEXT_LIMIT + 1)))
+            files.append(EvidenceFile("-", data=sys.stdin.buffer.read(paste.TEXT_LIMIT + 1)))
         elif path.is_dir():
             _complain(f"{name}: is a folder. For a folder of evidence use --evidence {name}.")
             return None, UNREADABLE
         elif path.is_file():
-            files.append(case.EvidenceFile(name, path))
+            files.append(EvidenceFile(name, path))
         else:
             _complain(f"{name}: neither a file nor a job id (123, 123_4 or 123+1).")
             return None, UNREADABLE
@@ -222,15 +231,18 @@ def _of_files(names: Sequence[str]) -> tuple[Study | None, int]:
 
 def _of_folder(folder: Path) -> tuple[Study | None, int]:
     """The study of an evidence folder, and the exit status that it stands for."""
+    from slurm_triage.case import read
+    from slurm_triage.engine import study
+
     try:
-        found = study(case.read(folder), _scan)
+        found = study(read(folder), _scan)
     except OSError as error:
         _complain(f"{folder}: cannot be read: {error.strerror or error}. Name a folder that holds evidence files.")
         return None, UNREADABLE
     return _with_evidence(found, f"{folder}: no file in it")
 
 
-def _scan(file: case.EvidenceFile, literals: Sequence[bytes]) -> Iterator[Found]:
+def _scan(file: EvidenceFile, literals: Sequence[bytes]) -> Iterator[Found]:
     from slurm_triage import grep
 
     return grep.scan(file, literals)
@@ -258,6 +270,8 @@ def _of_job(job: str, save: Path | None) -> tuple[Study | None, int]:
         except OSError as error:
             _complain(f"{save}: the evidence could not be kept: {error.strerror or error}.")
             status = UNREADABLE
+    from slurm_triage.engine import study_events
+
     events, coverage = gathered.parse()
     return study_events(events, coverage, gathered.case()), status
 
@@ -361,6 +375,8 @@ def _keep(found: Study, options: argparse.Namespace) -> bool:
     if options.record:
         good = _record(found, options.db)
     if options.output_dir is not None:
+        from slurm_triage.engine import ended_badly
+
         parts = found.diagnosis.parts or (found.diagnosis,)
         for part in (p for p in parts if ended_badly(p)):
             good = _deliver(part, options.output_dir) and good
