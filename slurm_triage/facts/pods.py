@@ -123,7 +123,7 @@ class Pods:
 
     @once
     def only_end(self) -> Fact:
-        """All events that name an end name the same one, and neither Slurm's records nor the program tell of another."""
+        """All events that name an end name the same one; neither Slurm's records nor the program tell of another."""
         says = "Kubernetes names one reason for the end, and only one"
         lines = self._of(*ENDS)
         errors = self.log.of(*ERRORS)
