@@ -7,7 +7,7 @@ taken for the one that does the work. What tells a stack is data: `sources/catal
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
@@ -157,13 +157,16 @@ class Stack:
     def may_host(self, name: str, process: str) -> bool:
         """Whether the stack's work may be done in a process of this name (as the kernel shows it)."""
         hosts = stacks()[name]["hosts"]
-        return not hosts or any(process == host or (len(host) > 1 and process.startswith(host)) for host in hosts)
+        return not hosts or _begins(process, hosts)
 
 
 def _named(text: str, key: str) -> Iterator[str]:
-    for name, entry in stacks().items():
-        if text and any(text.startswith(beginning) for beginning in entry[key]):
-            yield name
+    return (name for name, entry in stacks().items() if _begins(text, entry[key]))
+
+
+def _begins(text: str, beginnings: Iterable[str]) -> bool:
+    """Whether a name begins with one of these; a single letter (R) is the whole name."""
+    return any(text == begin or (len(begin) > 1 and text.startswith(begin)) for begin in beginnings)
 
 
 def _of_command(line: str) -> Iterator[tuple[str, bool]]:

@@ -365,6 +365,8 @@ def test_of_two_programs_in_one_output_the_later_one_counts() -> None:
 
 def test_names_in_the_kernel_log_show_a_stack() -> None:
     assert job_of(host_oom("", "pt_main_thread", "srun python x.py")).stack.seen == ("pytorch",)
+    assert job_of(host_oom("", "R", "srun ./run.sh")).stack.seen == ("r",)
+    assert job_of(host_oom("", "Rosetta", "srun ./run.sh")).stack.seen == ()
     line = (
         "2026-12-01T10:29:59+00:00 n1 kernel: python3[4242]: segfault at 0 ip 00007f3b2c4d1f20 sp 00007ffd1c2b3a40 "
         "error 4 in libR.so[7f3b2a000000+9a00000]\n"
