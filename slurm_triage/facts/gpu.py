@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from slurm_triage.facts._kernel import ELSEWHERE, HOW, LOST, Kernel, Witness
-from slurm_triage.facts._logic import any_of, false, true, unknown
+from slurm_triage.facts._logic import all_of, any_of, false, true, unknown
 from slurm_triage.facts._once import once
 from slurm_triage.facts._place import short
 from slurm_triage.facts.exits import Exits
@@ -297,6 +297,17 @@ class Gpu:
     def fabric_lines(self) -> tuple[Witness, ...]:
         """Lines that say that the fabric is not up, without a fault of a link or switch."""
         return self.kernel.of("nvidia_fabric", where=lambda s: "gpu" in s.fields, lasting=True)
+
+    def kept_from_starting(self, says: str, witnesses: Iterable[Witness]) -> Fact:
+        """The node's fabric was down, before or while the job ran, and the program ended on CUDA's error 802.
+
+        Only a fabric that is not up gives that error, and only to who starts: it is not the echo of another failure.
+        """
+        found = [w.sign for w in witnesses if w.ours and w.place in ("inside", "open")]
+        if not found:
+            return unknown(says, "no line about the fabric of the job's node was seen", HOW)
+        refused = self.telling.last_word("CUDA found the fabric not initialized", "cuda_not_initialized_802")
+        return all_of(says, true(says, found[:3]), refused, self.telling.program.failed_by_itself)
 
     @once
     def no_switch_to_manage(self) -> tuple[Witness, ...]:

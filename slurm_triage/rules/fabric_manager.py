@@ -2,7 +2,7 @@
 
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, owner, rule, summary
+from slurm_triage.rules import Said, action, confirm, owner, rule, summary
 from slurm_triage.rules._told import GPU_ECHOES, driver
 
 TEXTS = ("cuda_not_initialized_802", "nccl_nvls")
@@ -42,6 +42,9 @@ def fabric_manager(job: Job) -> Said:
     https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
     """
     yield from driver(job, "the GPUs' fabric was not up", job.gpu.fabric_lines, texts=TEXTS)
+    if job.gpu.fabric_lines:
+        says = "a GPU had no address in the fabric, and the program could not start for it"
+        yield confirm(job.gpu.kept_from_starting(says, job.gpu.fabric_lines))
     yield owner(Owner.ADMIN)
     yield summary("The GPUs' NVSwitch fabric was not up or not usable.")
     yield action("Check the fabric manager's state and version.", "systemctl status nvidia-fabricmanager")

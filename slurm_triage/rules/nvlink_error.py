@@ -3,7 +3,7 @@
 from slurm_triage.facts import Job
 from slurm_triage.facts.gpu import NVLINK, OFF_BUS, is_fatal
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, note, owner, rule, summary
+from slurm_triage.rules import Said, action, confirm, note, owner, rule, summary
 from slurm_triage.rules._told import GPU_ECHOES, driver, gpu_name
 
 
@@ -48,6 +48,8 @@ def nvlink_error(job: Job) -> Said:
     worse = job.gpu.apart_from("a GPU was lost from the bus", OFF_BUS) if lines else None
     yield from driver(job, "an NVLink or NVSwitch reported a fault", lines, quoted, ("cuda_nvlink_error",), worse,
                       left_open=job.gpu.nvlink_left_open)  # fmt: skip
+    if job.gpu.switch_failed:
+        yield confirm(job.gpu.kept_from_starting("a switch had failed, and the program could not start for it", lines))
     told = job.gpu.tells("an NVSwitch failed", lines).holds
     yield owner(Owner.HARDWARE if told and job.gpu.switch_failed else Owner.ADMIN)
     yield summary(f"NVLink or an NVSwitch reported a fault ({gpu_name(job, lines)}).")

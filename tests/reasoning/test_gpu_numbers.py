@@ -156,3 +156,39 @@ def test_one_gpu_that_faults_under_different_programs_is_suspect() -> None:
 def test_the_application_is_meant_otherwise(lines: list[str]) -> None:
     answer = told(task(QUERY, *lines))
     assert (answer.cause, answer.owner) == ("gpu_app_fault", Owner.USER)
+
+
+# ------------------------------------------------------------------------------------------------ fabric
+
+NOT_UP = (
+    "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling "
+    "NumCudaDevices() that might have already set an error? Error 802: system not yet initialized\n"
+)
+NO_ADDRESS = "NVRM: knvlinkCheckNvswitchP2pConfig_IMPL: GPU 5 doesn't have a fabric address"
+
+
+@pytest.mark.parametrize("seconds", [-3000, 90])
+def test_a_program_that_a_missing_fabric_keeps_from_starting(seconds: float) -> None:
+    answer = told(task(NOT_UP, kernel(seconds, NO_ADDRESS)))
+    assert confirmed(answer) == {"fabric_manager"}
+    assert answer.owner is Owner.ADMIN
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        (NOT_UP, ""),
+        (NOT_UP, kernel(300, NO_ADDRESS)),
+        (UNKNOWN_ERROR, kernel(-3000, NO_ADDRESS)),
+        (NOT_UP + KEY_ERROR, kernel(-3000, NO_ADDRESS)),
+    ],
+    ids=["no line", "after the job", "another error", "survived"],
+)
+def test_the_fabric_is_not_proven(output: str, line: str) -> None:
+    assert "fabric_manager" not in confirmed(told(task(output, line)))
+
+
+def test_the_fabric_of_another_node() -> None:
+    files = task(NOT_UP)
+    files["kmsg.c2.txt"] = kernel(-3000, NO_ADDRESS)
+    assert "fabric_manager" not in confirmed(told(files))
