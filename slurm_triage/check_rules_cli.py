@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,7 +47,8 @@ def run(options: argparse.Namespace, complain: Complain) -> int:
     if folder is None or not folder.is_dir():
         complain(f"check-rules: {folder or site.NONE}: there is no such folder.")
         return UNUSABLE
-    found = check(folder)
+    with contextlib.redirect_stdout(sys.stderr):  # what a rule prints must not stand in the answer
+        found = check(folder)
     whole = [problem for problem in found.errors if not problem.file]
     if whole:
         complain(f"check-rules: {whole[0].what}.")

@@ -21,8 +21,8 @@ from slurm_triage.sources._catalog import Form, Signature
 from slurm_triage.sources._catalog import load as load_catalog
 
 SECTIONS = ("What happened:", "Who acts:", "What to do:", "What this is not:")
-SECONDS = 20.0
-"""Seconds of processor time for reading the folder, and for each case."""
+SECONDS = 30.0
+"""Seconds for reading the folder, for each rule without evidence, and for each case."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def check(folder: Path) -> Checked:
     """Looks at everything in a folder. What was in force before is in force again afterwards. Never raises."""
     before = extension.current()
     try:
-        with stopped_after(SECONDS):
+        with stopped_after(SECONDS, waiting=True):
             found = load(folder)
     except TookTooLong as error:
         problem = _endless(error, folder)
@@ -136,7 +136,7 @@ def _rule(rule: Rule, found: Knowledge) -> Iterator[Problem]:
             what = ", ".join(repr(section) for section in missing) or "a first sentence before the sections"
             yield Problem(rule.file, f"the docstring lacks {what}", line)
     try:
-        with stopped_after(SECONDS):
+        with stopped_after(SECONDS, waiting=True):
             verdict = judge(rule, Job(Attempt()))
     except TookTooLong:
         yield Problem(rule.file, f"the rule does not come to its end within {SECONDS:.0f} s", line)
@@ -168,10 +168,10 @@ def _case(folder: Path, spoke: set[str]) -> Iterator[Problem]:
     """What is wrong with a case. Causes that a rule of the site said go into `spoke`."""
     file = f"{CASES}/{folder.name}/{LABEL}"
     try:
-        with stopped_after(SECONDS):
+        with stopped_after(SECONDS, waiting=True):
             diagnosis, wrong = judged(folder)
     except TookTooLong:
-        yield Problem(file, f"judging the case takes more than {SECONDS:.0f} s of processor time")
+        yield Problem(file, f"judging the case takes more than {SECONDS:.0f} s")
         return
     except Bad as error:
         yield Problem(file, str(error), error.line)

@@ -31,7 +31,7 @@ _SHAPE = re.compile(
     r"(?:.{0,40}\s)?(?:Normal|Warning)\s{2,20}[A-Z][A-Za-z]{3,40}\s{2,40}\S.*|"
     r"(?:NAME\s{2,80}READY\s{2,20}STATUS|LAST SEEN\s{2,20}TYPE|\s{0,4}Type\s{2,20}Reason\s{2,30}Age)\b.*|"
     r"(?:apiVersion: v1|kind: (?:Pod|Event|Node)(?:List)?|kind: List)|"
-    r"\s{0,8}(?:- )?\"?kind\"?: \"?(?:Pod|Event|Node)(?:List)?\"?,?|"
+    r"\s{0,40}(?:- )?\"?kind\"?: \"?(?:Pod|Event|Node)(?:List)?\"?,?|"
     r"\s{0,40}\"?(?:containerStatuses|lastState|involvedObject)\"?: ?[{\[]?"
 )
 _OBJECT = re.compile(

@@ -170,6 +170,15 @@ def test_what_never_ends_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     errors = {e.file: e.what for e in check(fill(tmp_path / "b", {"rules/store.py": waits})).errors}
     assert "does not come to its end" in errors["rules/store.py"]
     assert "judging the case takes more than" in errors["cases/refused/case.toml"]
+    sleeps = check(fill(tmp_path / "c", {"rules/sleeps.py": "import time\n\ntime.sleep(60)\n"})).errors
+    assert [(e.file, e.line) for e in sleeps] == [("rules/sleeps.py", 3)]
+
+
+def test_what_a_rule_prints_is_not_in_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = fill(tmp_path, {"rules/store.py": RULE.replace("@rule", 'print("hello")\n\n\n@rule')})
+    assert cli.main(["check-rules", str(folder), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["errors"] == [] and "hello" in shown.err
 
 
 @pytest.mark.parametrize(

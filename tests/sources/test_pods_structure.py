@@ -243,3 +243,13 @@ def test_times() -> None:
 def test_times_that_are_none(time: str) -> None:
     text = f"    Last State:     Terminated\n      Reason:       OOMKilled\n      Finished:     {time}\n"
     assert [s.at for s in signs(text)] == [None]
+
+
+def test_a_list_is_recognised_before_any_state_of_a_container() -> None:
+    long = {
+        **POD,
+        "spec": {"containers": [{"env": [{"name": f"V{n}", "value": "x"} for n in range(90)], "name": "main"}]},
+    }
+    text = json.dumps({"apiVersion": "v1", "items": [long], "kind": "List"}, indent=4)
+    source = recognise(EvidenceFile("evidence-3", data=text.encode()))
+    assert source is not None and source.KIND == "kubectl"
