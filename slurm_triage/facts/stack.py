@@ -49,6 +49,11 @@ def chain(name: str) -> tuple[str, ...]:
     return (name, *chain(over)) if over else (name,)
 
 
+def is_last(name: str) -> bool:
+    """Whether other stacks use this one, too, so that it counts only where none of them is seen."""
+    return bool(stacks()[name].get("last"))
+
+
 @dataclass
 class _Seen:
     """What tells a stack. `sure` is False while only an import does; `last` is the last sure line of each file."""
@@ -117,12 +122,12 @@ class Stack:
         """The stacks that do the job's work, the one that fits best first.
 
         One that is built on another goes before it. Of two that have nothing to do with each other, the one that spoke
-        last in the output goes first; a launcher of MPI has always the last word and decides nothing.
+        last in the output goes first. Those that others use (a launcher of MPI has always the last word) go last.
         """
         order = list(stacks())
         names = sorted((n for n, seen in self._found.items() if seen.sure), key=order.index)
         roots = list(dict.fromkeys(chain(n)[-1] for n in names))
-        roots.sort(key=lambda root: (root == "mpi", -self._last(root), order.index(root)))
+        roots.sort(key=lambda root: (is_last(root), 0 if is_last(root) else -self._last(root), order.index(root)))
         return tuple(n for root in roots for n in names if chain(n)[-1] == root)
 
     def _last(self, root: str) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from slurm_triage import advice
 from slurm_triage.facts import Job
 from slurm_triage.facts.numbers import size, span
-from slurm_triage.facts.stack import FAULTS, chain, stacks, title
+from slurm_triage.facts.stack import FAULTS, chain, is_last, stacks, title
 from slurm_triage.model import Strength
 from slurm_triage.rules import Item, action, all_rules, judge, note
 
@@ -48,8 +48,8 @@ def fitting_advice(job: Job, family: str) -> Iterator[Item]:
 def _fitting(job: Job, family: str) -> tuple[str, ...]:
     """The stacks of the job, best first, without those that the process in question does not belong to."""
     names = job.stack.seen
-    if names and chain(names[0])[-1] != "mpi":  # what a launcher of MPI says is no advice for what it launched
-        names = tuple(name for name in names if name != "mpi")
+    if names and not is_last(names[0]):
+        names = tuple(name for name in names if not is_last(name))
     names = tuple(name for name in names if name == names[0] or _lent(names[0], name, family))
     kind = OF_PROCESS.get(family)
     processes: set[str] = set()

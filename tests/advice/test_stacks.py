@@ -24,7 +24,7 @@ MANIFEST = 'slurm = "24.11.5"\nutc_offset = "+00:00"\n'
 CGROUP = "/system.slice/slurmstepd.scope/job_1065"
 
 
-def sacct(state: str, exit: str, command: str = "srun python train.py", tasks: int = 1, name: str = "run") -> str:
+def sacct(state: str, exit: str, command: str = "srun ./run.sh", tasks: int = 1, name: str = "run") -> str:
     job = f"1065|1065|{name}|u|gpu|{state}|{exit}|{TIMES}|64G|04:00:00|n1|1||sbatch run.sh"
     step = f"1065.0|1065.0|python|||{state}|{exit}|{TIMES}|||n1|1|{tasks}|{command}"
     return f"{HEAD}\n{job}\n{step}\n"
@@ -46,7 +46,7 @@ KILLED = (
 )
 
 
-def host_oom(log: str, victim: str, command: str = "srun python train.py", tasks: int = 1) -> dict[str, str]:
+def host_oom(log: str, victim: str, command: str = "srun ./run.sh", tasks: int = 1) -> dict[str, str]:
     return {
         "sacct.psv": sacct("OUT_OF_MEMORY", "0:125", command, tasks),
         "job.out": log + KILLED,
@@ -54,7 +54,7 @@ def host_oom(log: str, victim: str, command: str = "srun python train.py", tasks
     }
 
 
-def failed(log: str, command: str = "srun python train.py") -> dict[str, str]:
+def failed(log: str, command: str = "srun ./run.sh") -> dict[str, str]:
     return {"sacct.psv": sacct("FAILED", "1:0", command), "job.out": log}
 
 
@@ -91,6 +91,7 @@ GPU_OOM = (
     "but unallocated. If reserved but unallocated memory is large try setting "
     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.\n"
 )
+PANDAS = '  File "/opt/lib/python3.11/site-packages/pandas/core/frame.py", line 4102, in __getitem__\n'
 TRACE = "Traceback (most recent call last):\n"
 LIGHTNING = (
     "GPU available: True (cuda), used: True\nTPU available: False, using: 0 TPU cores\n"
@@ -245,6 +246,28 @@ CASES = {
         ["MPI: ", "%M KiB", "64 tasks shared 64.0 GiB: 1.0 GiB for each"],
         ["PyTorch", "DataLoader"],
     ),
+    "Python with pandas": (
+        host_oom(TRACE + PANDAS, "python3", "srun ./run.sh"),
+        "python",
+        ["Python: ", "pandas.read_csv(path, chunksize=1_000_000)", "ru_maxrss"],
+        ["PyTorch", "DataLoader", "batch"],
+    ),
+    "PyTorch that uses pandas": (
+        host_oom(TRACE + TORCH + TRACE + PANDAS, "python3"),
+        "pytorch",
+        ["DataLoader("],
+        ["Python: ", "read_csv"],
+    ),
+    "mpi4py with pandas": (
+        host_oom(
+            "mpirun noticed that process rank 3 with PID 0 on node n1 exited on signal 9 (Killed).\n" + TRACE + PANDAS,
+            "python3",
+            tasks=64,
+        ),
+        "mpi",
+        ["MPI: "],
+        ["Python: "],
+    ),
     "PyTorch under mpirun": (
         host_oom(
             TRACE + TORCH + "mpirun noticed that process rank 3 with PID 0 on node n1 exited on signal 9 (Killed).\n",
@@ -308,7 +331,7 @@ def test_what_is_only_named_is_no_stack(name: str) -> None:
 
 
 def test_without_a_log_the_stack_is_unknown() -> None:
-    files = {"sacct.psv": sacct("OUT_OF_MEMORY", "0:125"), "kmsg.txt": kmsg("python")}
+    files = {"sacct.psv": sacct("OUT_OF_MEMORY", "0:125", "srun ./run"), "kmsg.txt": kmsg("python")}
     fact = job_of(files).stack.known
     assert fact.holds is None
     assert "output was not read" in fact.because and "StdOut" in fact.how
@@ -334,7 +357,7 @@ def test_a_job_named_as_a_stack_runs_none() -> None:
     for command in (
         "srun --job-name matlab hostname",
         "srun -J R sleep 9",
-        "srun -n 4 python x.py matlab",
+        "srun -n 4 ./x matlab",
         "srun -l hostname",
     ):
         assert job_of(failed("x\n", command)).stack.seen == ()
@@ -346,7 +369,7 @@ def test_a_job_named_as_a_stack_runs_none() -> None:
     ):
         assert job_of(failed("x\n", command)).stack.seen == ("matlab",)
     assert job_of(failed("x\n", "srun --mpi=pmix ./solver")).stack.seen == (), "a plugin of srun is no MPI program"
-    assert job_of(failed("x\n", "srun python -m torch.distributed.run x.py")).stack.seen == ("pytorch",)
+    assert job_of(failed("x\n", "srun python -m torch.distributed.run x.py")).stack.seen == ("pytorch", "python")
     assert job_of(failed("x\n", "srun 'open quote matlab")).stack.seen == ()
 
 
@@ -364,7 +387,7 @@ def test_of_two_programs_in_one_output_the_later_one_counts() -> None:
 
 
 def test_names_in_the_kernel_log_show_a_stack() -> None:
-    assert job_of(host_oom("", "pt_main_thread", "srun python x.py")).stack.seen == ("pytorch",)
+    assert job_of(host_oom("", "pt_main_thread")).stack.seen == ("pytorch",)
     assert job_of(host_oom("", "R", "srun ./run.sh")).stack.seen == ("r",)
     assert job_of(host_oom("", "Rosetta", "srun ./run.sh")).stack.seen == ()
     line = (
