@@ -15,14 +15,15 @@ from slurm_triage.rules import Rule, judge
 from slurm_triage.site.cases import LABEL, judged
 from slurm_triage.site.causes import Bad
 from slurm_triage.site.lines import line_of, line_with
-from slurm_triage.site.load import CASES, CAUSES, RULES, Knowledge, Problem, load
-from slurm_triage.site.slow import TookTooLong, slow_line, stopped_after
+from slurm_triage.site.load import CASES, CAUSES, Knowledge, Problem, load
+from slurm_triage.site.slow import slow_line
+from slurm_triage.site.stop import TookTooLong, stopped_after
 from slurm_triage.sources._catalog import Form, Signature
 from slurm_triage.sources._catalog import load as load_catalog
 
 SECTIONS = ("What happened:", "Who acts:", "What to do:", "What this is not:")
 SECONDS = 30.0
-"""Seconds for reading the folder, for each rule without evidence, and for each case."""
+"""Seconds for each rule without evidence, and for each case."""
 
 
 @dataclass(frozen=True)
@@ -38,26 +39,12 @@ class Checked:
 def check(folder: Path) -> Checked:
     """Looks at everything in a folder. What was in force before is in force again afterwards. Never raises."""
     before = extension.current()
-    try:
-        with stopped_after(SECONDS, waiting=True):
-            found = load(folder)
-    except TookTooLong as error:
-        problem = _endless(error, folder)
-        return Checked(Knowledge(folder, extension.Extension(), (problem,)), (problem,), (), 0)
+    found = load(folder)
     try:
         extension.use(found.extension)
         return _checked(found)
     finally:
         extension.use(before)
-
-
-def _endless(error: BaseException, folder: Path) -> Problem:
-    """The file of a rule that does not come to its end when it is run."""
-    what = f"was stopped after {SECONDS:.0f} s: running the file has to define rules and no more"
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if Path(frame.filename).parent == folder / RULES:
-            return Problem(f"{RULES}/{Path(frame.filename).name}", what, frame.lineno)
-    return Problem("", f"reading {folder} {what}")
 
 
 def _checked(found: Knowledge) -> Checked:

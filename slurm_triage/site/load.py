@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,9 +18,12 @@ from slurm_triage.site.causes import Bad, causes_of
 from slurm_triage.site.lines import line_of
 from slurm_triage.site.rules import forget, rules_in
 from slurm_triage.site.signatures import BY_VOICE, checked, own_ids
+from slurm_triage.site.stop import TookTooLong, stopped_after
 from slurm_triage.sources._catalog import CatalogError, Signature, folders, signature_of
 
 SIGNATURES, RULES, CAUSES, CASES = "signatures", "rules", "causes.toml", "cases"
+SECONDS = 10.0
+"""What reading one file may take; a rule's file is run."""
 MOST_PROBLEMS = 20
 """Problems that each diagnosis names; `check-rules` names all."""
 STEM = re.compile(r"_?[a-z][a-z0-9_]{0,79}")
@@ -131,7 +135,13 @@ class _Reader:
     def _guarded(self, file: str, work: Callable[[str, str], None]) -> None:
         """One file: whatever it does wrong is its own problem."""
         try:
-            work(file, self.texts[file])
+            with stopped_after(SECONDS, waiting=True):
+                work(file, self.texts[file])
+        except TookTooLong as error:
+            here = str(self.folder / file)
+            lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == here]
+            what = f"was stopped after {SECONDS:g} s: running the file has to define rules and no more"
+            self._bad(file, what, lines[-1] if lines else None)
         except Bad as error:
             self._bad(file, str(error), error.line)
         except (Exception, SystemExit) as error:

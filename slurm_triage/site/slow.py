@@ -8,42 +8,18 @@ does not fit. Every search is stopped when its time is up.
 from __future__ import annotations
 
 import re
-import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
 from slurm_triage.case import LINE_LIMIT
+from slurm_triage.site.stop import TookTooLong, stopped_after
 
 LIMIT = 0.1
 """Seconds of processor time for one line of the longest length; forms that are linear take a few milliseconds."""
 MOST_PLACES = 24
 """Places of an example at which its characters are drawn out."""
-_OURS, _REAL = (signal.ITIMER_VIRTUAL, signal.SIGVTALRM), (signal.ITIMER_REAL, signal.SIGALRM)
 NO_END = "\x00~"
 """An end that fits nothing, so that every other way to match is tried."""
-
-
-class TookTooLong(BaseException):
-    """What ran was stopped. No `Exception`: a rule that catches those must not go on."""
-
-
-@contextmanager
-def stopped_after(seconds: float, *, waiting: bool = False) -> Iterator[None]:
-    """Raises `TookTooLong` in what runs longer than so many seconds of processor time; with `waiting`, of any time, so
-    that what waits for something is stopped too. For the main thread only."""
-
-    def stop(number: int, frame: object) -> None:
-        raise TookTooLong
-
-    timer, number = _REAL if waiting else _OURS
-    before = signal.signal(number, stop)
-    signal.setitimer(timer, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(timer, 0.0)
-        signal.signal(number, before)
 
 
 def slow_line(pattern: re.Pattern[str], examples: Sequence[str], hints: Sequence[str]) -> str | None:

@@ -163,6 +163,7 @@ def test_a_folder_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_what_never_ends_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slurm_triage.site.check.SECONDS", 0.5)
+    monkeypatch.setattr("slurm_triage.site.load.SECONDS", 0.5)
     endless = fill(tmp_path / "a", {"rules/endless.py": "x = 1\nwhile True:\n    x += 1\n"})
     (problem,) = check(endless).errors
     assert problem.file == "rules/endless.py" and problem.line in (2, 3) and "was stopped" in problem.what
