@@ -11,6 +11,11 @@ container() {
 docker exec "$(container c1)" rm -rf /shared/apps /shared/src
 docker cp programs "$(container c1):/shared/src"
 docker exec "$(container c1)" sh /shared/src/build.sh /shared/apps
+# A program that was built on a newer release, if the image of one is there (Slurm 26.05 is Debian testing's).
+newer=slurm-triage-cluster:26.05-own-cases
+if docker image inspect "$newer" >/dev/null 2>&1; then
+    docker run --rm --volumes-from "$(container c1)" --entrypoint gcc "$newer" -o /shared/apps/newer /shared/src/newer.c
+fi
 for node in c1 c2 c3; do
     docker exec "$(container "$node")" sh -ec '
         mkdir -p /local/scratch /local/ram /local/plugins

@@ -27,9 +27,11 @@ else:
 HERE = Path(__file__).resolve().parent
 RECORDED = ("recorded-22.05", "recorded-24.11", "recorded-24.11-cgroup2", "recorded-26.05", "recorded-witnesses")
 """Jobs recorded on real clusters, every failure made on purpose: the cause is certain."""
+OWN = "recorded-own"
+"""Failures of programs in many languages, of MPI and of torch, recorded on the mini cluster (`tests/cluster/own_cases`)."""
 PUBLIC = "public-cases"
 """Excerpts that people pasted into public reports."""
-BUILTIN = (*RECORDED, PUBLIC)
+BUILTIN = (*RECORDED, OWN, PUBLIC)
 LABELS = ("expect.toml", "case.toml")
 """Files with the right answer; they are never among the files of a case."""
 
