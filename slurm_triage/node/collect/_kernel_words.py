@@ -15,7 +15,7 @@ MEMORY = (
 
 LASTING = (
     b"xid", b"nvrm", b"nvlink", b"nvswitch", b"gpu", b"fallen off", b"fabric", b"amdgpu", b"edac", b"mce",
-    b"machine check", b"hardware error", b"memory failure", b"soft offline", b"corrected error", b"deferred error",
+    b"machine check", b"hardware error", b"memory failure", b"soft offline", b"corrected error", b"memory error", b"deferred error",
     b"fatal error", b"info error", b"bert:", b"ext4-fs", b"xfs (", b"btrfs", b"read-only", b"i/o error",
     b" error, dev ", b"nvme", b"controller is down", b"link is down", b"linux version ", b" time ",
 )  # fmt: skip
