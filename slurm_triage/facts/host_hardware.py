@@ -19,6 +19,9 @@ from slurm_triage.sources.scontrol_config import seconds
 VALID, UNCORRECTED = 1 << 63, 1 << 61
 """Bits of MCi_STATUS (Intel SDM vol. 3, chapter 17; AMD APM vol. 2, chapter 9)."""
 
+STORM = 10
+"""Corrected errors of one module from which on it is taken to be failing (mcelog.conf: 10 in 24 hours)."""
+
 SLURMD_TIMEOUT = 300.0
 """Seconds after which slurmctld gives up a silent node, where the evidence does not tell (slurm.conf(5))."""
 
@@ -99,13 +102,30 @@ class HostHardware:
         """Lines that report corrected errors of the host's memory."""
         found = self.kernel.of("edac", where=lambda s: s.fields.get("type") == "CE")
         found += self.kernel.of("rasdaemon", where=lambda s: s.fields.get("type") == "Corrected")
-        return found + self.kernel.of("mce", where=lambda s: "logged" in s.cite.text)
+        found += self._ghes("memory error", ("corrected",)) + self.kernel.of("mcelog_threshold")
+        return found + self.kernel.of("mce", where=lambda s: "logged" in s.cite.text or _corrected(s))
 
-    def _ghes(self, section: str) -> tuple[Witness, ...]:
-        """Firmware's reports with the severity fatal or recoverable that have a section of this type."""
+    @once
+    def worn_module(self) -> tuple[str, int] | None:
+        """The memory module with most corrected errors and their number, where they are so many that it is failing.
+
+        Where firmware and memory controller both report them (ghes_edac), only the controller's lines are counted.
+        """
+        counts: dict[str, int] = {}
+        for witness in self.kernel.of("edac", "rasdaemon", where=_is_corrected):
+            label, count = witness.sign.fields.get("label", "").strip(), witness.sign.fields.get("count", "1")
+            if label and not label.startswith(("any memory", "unknown memory")):
+                counts[label] = counts.get(label, 0) + (int(count) if len(count) < 10 else STORM)
+        if not counts and (told := self.kernel.of("mcelog_threshold")):
+            return "A memory module", int(told[0].sign.fields["count"])
+        most = max(counts.items(), key=lambda item: item[1], default=None)
+        return most if most is not None and most[1] >= STORM else None
+
+    def _ghes(self, section: str, severities: tuple[str, ...] = ("fatal", "recoverable")) -> tuple[Witness, ...]:
+        """Firmware's reports of these severities that have a section of this type."""
         bad = {
             (w.sign.cite.file, w.sign.fields.get("n"))
-            for w in self.kernel.of("ghes", where=lambda s: s.fields.get("sev") in ("fatal", "recoverable"))
+            for w in self.kernel.of("ghes", where=lambda s: s.fields.get("sev") in severities)
         }
         return self.kernel.of(
             "ghes",
@@ -135,7 +155,9 @@ class HostHardware:
         """The evidence holds nothing but the kernel log, and that nothing but corrected errors: the question is then
         what those lines mean, not why a job died."""
         says = "the evidence holds nothing else that could explain a failure"
-        own = {w.sign.id for w in self.corrected} | {"mce", "edac", "ghes", "thermal_throttle", "kernel_boot"}
+        own = {w.sign.id for w in self.corrected} | {
+            "mce", "edac", "ghes", "rasdaemon", "thermal_throttle", "kernel_boot",
+        }  # fmt: skip
         others = [s for s in self.log.signs if s.id not in own and not s.id.startswith("log_")]
         if not self.corrected or others or self.kernel.accounting.records or self.log.ends:
             return unknown(says, "there is other evidence of how the job ended", self.log.how)
@@ -176,14 +198,30 @@ class HostHardware:
         return unknown(says, "no such pattern was seen", "sacct -N NODE -s F,NF: do other programs fail there too?")
 
 
+def _is_corrected(sign: Sign) -> bool:
+    return sign.fields.get("type") in ("CE", "Corrected")
+
+
 def _uncorrected(sign: Sign) -> bool:
     """Whether the bank's status has the bits VALID and UNCORRECTED."""
-    text = sign.fields.get("status", "")
-    try:
-        status = int(text, 16)
-    except ValueError:
-        return False
+    status = _status(sign)
     return bool(status & VALID and status & UNCORRECTED)
+
+
+def _corrected(sign: Sign) -> bool:
+    """Whether the bank's status is that of a corrected error of the memory controller.
+
+    Its code is 000F 0000 1MMM CCCC: memory controller errors (Intel SDM vol. 3, 17.9.2); other banks report caches.
+    """
+    status = _status(sign)
+    return bool(status & VALID) and not status & UNCORRECTED and status & 0xEF80 == 0x80
+
+
+def _status(sign: Sign) -> int:
+    try:
+        return int(sign.fields.get("status", ""), 16)
+    except ValueError:
+        return 0
 
 
 def _lost_device(sign: Sign) -> bool:

@@ -6,7 +6,7 @@ from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, note, owner, refute, require, rule, summary, support
 from slurm_triage.rules._told import outlived
 
-KIN = ("mce", "edac", "ghes", "rasdaemon", "thermal_throttle")
+KIN = ("mce", "edac", "ghes", "rasdaemon", "mcelog_threshold", "thermal_throttle")
 """What stands beside corrected errors: the same event told again, or nothing that ends a job."""
 
 
@@ -49,8 +49,13 @@ def memory_ecc_corrected(job: Job) -> Said:
     if seen.holds and job.host.uncorrected:
         yield refute(job.kernel.seen("an uncorrected error was reported too", job.host.uncorrected))
     yield from outlived(job, seen)
-    yield owner(Owner.ADMIN)
-    yield summary("The host's memory had errors that ECC corrected; they end no process.")
+    worn = job.host.worn_module
+    yield owner(Owner.HARDWARE if worn and job.host.nothing_else.holds else Owner.ADMIN)
+    if worn:
+        yield summary(f"{worn[0]} had {worn[1]} errors that ECC corrected: it is failing, though they end no process.")
+        yield action(f"Replace the module {worn[0]} at the next occasion.")
+    else:
+        yield summary("The host's memory had errors that ECC corrected; they end no process.")
     yield action("Count the errors of each module; replace one that has many.", "ras-mc-ctl --error-count")
     grew = job.machine.grew("the node counted corrected memory errors", "edac", "ce")
     if grew.holds:
