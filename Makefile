@@ -5,7 +5,7 @@
 BIN := .venv/bin
 SLURM ?= 24.11
 
-.PHONY: help venv venv-dev demo lint test accuracy bench cluster cluster-test cluster-hold cluster-shell cluster-down vm-test agent packages packages-test clean
+.PHONY: help venv venv-dev demo lint test accuracy accuracy-page baselines bench cluster cluster-test cluster-hold cluster-shell cluster-down vm-test agent packages packages-test clean
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
@@ -30,7 +30,15 @@ test: lint  ## lint, then all tests
 	$(BIN)/pytest -q -n 2
 
 accuracy: venv-dev  ## score the diagnosis over the corpora, CORPUS=DIR, or what people corrected in HISTORY=FILE (LIST=1: every miss)
-	$(BIN)/python -m tests.accuracy $(if $(CORPUS),--corpus '$(CORPUS)') $(if $(HISTORY),--history "$$HISTORY") $(if $(LIST),--list)
+	$(BIN)/python -m tests.accuracy $(if $(CORPUS),--corpus '$(CORPUS)') $(if $(HISTORY),--history "$$HISTORY") $(if $(LIST),--list) \
+		$(if $(CORPUS)$(HISTORY),,--baselines --healthy)
+
+accuracy-page: venv-dev  ## measure all of it and write docs/explanation/accuracy.md
+	$(BIN)/python -m tests.accuracy --page
+
+baselines: venv-dev  ## tools of others that `make accuracy` asks too, in a venv of their own (build/baselines)
+	$(BIN)/python -m venv build/baselines
+	build/baselines/bin/python -m pip install --quiet -r tests/baselines/requirements.txt
 
 bench: venv-dev  ## time of a command, of each stage, of the history, and of a live diagnosis if the cluster runs
 	$(BIN)/python -m tests.bench

@@ -16,7 +16,10 @@ of one case and nothing else. Figures, all over the cases whose lines hold the c
 
 `--history FILE` scores what was said at a site against what people corrected there (`tests/accuracy_history.py`).
 
-Exit status: 0 measured, 1 a citation was false or a case made the product fail, 2 usage.
+`--baselines` asks other ways to answer, too (`tests/baselines`), `--healthy` counts false positives on healthy logs
+(`tests/healthy.py`), `--page` measures all of it and how robust it is (`tests/robustness.py`), and writes the page.
+
+Exit status: 0 measured, 1 a citation was false, a case made the product fail or a healthy log got a cause, 2 usage.
 """
 
 from __future__ import annotations
@@ -38,9 +41,10 @@ from slurm_triage.case import from_files
 from slurm_triage.engine import diagnose
 from slurm_triage.history.database import HistoryError
 from slurm_triage.report.document import document
-from tests import accuracy_history
+from tests import accuracy_history, healthy
+from tests.accuracy_text import miss_text, table
 from tests.citations import Citations, cites_of, places_of
-from tests.corpus.load import BUILTIN, CorpusError, LoadedCase, cases
+from tests.corpus.load import BUILTIN, PUBLIC, CorpusError, LoadedCase, cases
 
 PROCESSES = 2
 
@@ -71,6 +75,7 @@ class Answer:
     false_citations: tuple[str, ...] = ()
     citations: int = 0
     error: str = ""
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -167,12 +172,27 @@ def ask(case: LoadedCase) -> Scored:
         hit=hit,
         false_citations=tuple(problems),
         citations=len(cited),
+        missing=tuple(m.fact for m in diagnosis.missing),
     )
     return Scored(case_id, truth, answer)
 
 
-def macro_f1(scored: Sequence[Scored]) -> float | None:
-    """Mean F1 over the causes expected somewhere; an accepted answer counts as the expected one."""
+@dataclass(frozen=True)
+class CauseFigures:
+    """One cause: how often it was said (an accepted answer counts as the expected one), meant, and both."""
+
+    said: int
+    meant: int
+    both: int
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall."""
+        return 2 * self.both / (self.said + self.meant)
+
+
+def by_cause(scored: Iterable[Scored]) -> dict[str, CauseFigures]:
+    """Figures of every cause that is expected somewhere, by id."""
     said: dict[str, int] = defaultdict(int)
     meant: dict[str, int] = defaultdict(int)
     both: dict[str, int] = defaultdict(int)
@@ -181,7 +201,13 @@ def macro_f1(scored: Sequence[Scored]) -> float | None:
         said[answer] += 1
         meant[s.expected.cause] += 1
         both[answer] += answer == s.expected.cause
-    return _share(sum(2 * both[c] / (said[c] + meant[c]) for c in meant), len(meant))
+    return {cause: CauseFigures(said[cause], meant[cause], both[cause]) for cause in sorted(meant)}
+
+
+def macro_f1(scored: Iterable[Scored]) -> float | None:
+    """Mean F1 over the causes expected somewhere."""
+    causes = by_cause(scored)
+    return _share(sum(c.f1 for c in causes.values()), len(causes))
 
 
 def _share(part: float, whole: int) -> float | None:
@@ -236,40 +262,7 @@ def groups(corpus: str, scored: Sequence[Scored]) -> dict[str, list[Scored]]:
     return found
 
 
-# ------------------------------------------------------------------------------------------------ printing
-
-COLUMNS = (
-    ("n", "n"),
-    ("macro_f1", "F1"),
-    ("accuracy", "acc"),
-    ("strict", "strict"),
-    ("owner", "owner"),
-    ("wrong_confirmed", "wrong-conf"),
-    ("confirmed_recall", "conf-recall"),
-    ("false_hardware", "false-hw"),
-    ("hardware_recall", "hw-recall"),
-    ("unknown", "unknown"),
-    ("citation_hits", "cite-hit"),
-    ("citations", "cites"),
-    ("false_citations", "false"),
-    ("failures", "failed"),
-)
-
-
-def table(rows: Sequence[Figures]) -> str:
-    """The figures for people."""
-    lines = [["corpus", *(title for _, title in COLUMNS)]]
-    for row in rows:
-        cells = [row.corpus]
-        for name, _ in COLUMNS:
-            value = getattr(row, name)
-            cells.append("-" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value))
-        lines.append(cells)
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    return "\n".join(
-        line[0].ljust(widths[0]) + "".join("  " + c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))
-        for line in lines
-    )
+# ------------------------------------------------------------------------------------------------ the command
 
 
 def misses(scored: Sequence[Scored]) -> list[dict[str, Any]]:
@@ -296,23 +289,6 @@ def misses(scored: Sequence[Scored]) -> list[dict[str, Any]]:
     return found
 
 
-def _miss_text(miss: Mapping[str, Any]) -> str:
-    marks = "" if miss["derivable"] else "  [not derivable, not counted]"
-    if miss["got"] not in miss["expected"] and miss["strength"] == "confirmed":
-        marks += "  [WRONG CONFIRMED]"
-    lines = [
-        f"{miss['id']}{marks}",
-        f"    cause  {'|'.join(miss['expected'])}  got {miss['got']} ({miss['strength']})",
-        f"    owner  {'|'.join(miss['owner_expected'])}  got {miss['owner_got']}",
-    ]
-    if miss["also"]:
-        lines.append(f"    also   {', '.join(miss['also'])}")
-    lines.extend(f"    FALSE  {problem}" for problem in miss["false_citations"][:3])
-    if miss["error"]:
-        lines.append("    FAILED " + miss["error"].strip().replace("\n", "\n           "))
-    return "\n".join(lines)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; see the module's docstring for the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.accuracy", description="Score the diagnosis over a corpus.")
@@ -327,11 +303,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--json", action="store_true", help="figures as JSON")
     parser.add_argument("--list", action="store_true", help="every miss, with what was expected")
+    parser.add_argument("--baselines", action="store_true", help="other ways to answer beside it, on the public cases")
+    parser.add_argument("--healthy", action="store_true", help="count the false positives on healthy logs, too")
+    parser.add_argument("--page", action="store_true", help="measure everything, write docs/explanation/accuracy.md")
     parser.add_argument("--processes", type=int, default=PROCESSES, metavar="N", help="default %(default)s")
     options = parser.parse_args(argv)
+    if options.page:
+        from tests.accuracy_page import write  # it needs this module
+
+        return write(options.processes)
     rows: list[Figures] = []
     output: list[dict[str, Any]] = []
     listed: list[str] = []
+    further: list[str] = []
     for corpus in options.corpus or (() if options.history else BUILTIN):
         began = time.monotonic()
         try:
@@ -346,8 +330,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             rows.append(row)
             output.append({**dataclasses.asdict(row), **({"misses": missed} if options.list else {})})
             if options.list:
-                listed.extend(["", f"{name}: {len(missed)} misses", *map(_miss_text, missed)])
-    shown = ["\n".join((table(rows), *listed))] if rows else []
+                listed.extend(["", f"{name}: {len(missed)} misses", *map(miss_text, missed)])
+        if options.baselines and corpus == PUBLIC:
+            from tests.baselines import compare  # likewise
+
+            beside = compare.compare(list(cases(corpus)), scored)
+            output.append({"baselines": [dataclasses.asdict(side) for side in beside]})
+            further.append(compare.table(beside))
+    shown = ["\n".join((table(rows), *listed)), *further] if rows else []
     if options.history:
         try:
             recorded, corrections = accuracy_history.read(options.history)
@@ -360,10 +350,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         output.append({"history": str(options.history), "said": [dataclasses.asdict(row) for row in said]})
         if options.list:
             output[-1]["misses"] = missed
-    print(json.dumps(output, indent=2, ensure_ascii=True) if options.json else "\n\n".join(shown))
     bad = sum(row.false_citations + row.failures for row in rows)
+    if options.healthy:
+        found = healthy.measure(processes=options.processes)
+        shown.append(healthy.text(found, every=True))
+        output.append({"healthy": healthy.as_dict(found)})
+        bad += len(found.false)
+    print(json.dumps(output, indent=2, ensure_ascii=True) if options.json else "\n\n".join(shown))
     if bad:
-        print(f"accuracy: {bad} false citations or failed cases (--list shows them)", file=sys.stderr)
+        print(f"accuracy: {bad} false citations, failed cases (--list shows them) or false positives", file=sys.stderr)
     return 1 if bad else 0
 
 
