@@ -23,8 +23,9 @@ from slurm_triage.model import Cite, ExitInfo, Fact, ShownExit, Sign, Stamp, Tas
 SHELL_BASE = 128
 SHELL_LINES = (
     "shell_signal", "shell_bare_signal", "torchrun_child_signal", "torchrun_signal", "mpirun_task_signal",
+    "dataloader_worker_killed",
 )  # fmt: skip
-"""Families in which a shell or launcher says that a process below it died of a signal."""
+"""Families in which a shell, a launcher or a parent says that a process below it died of a signal."""
 TEARDOWN = (signals.SIGTERM, signals.SIGKILL)
 UNCUT = ("sacct_json", "scontrol_job")
 """Sources that print exit codes of 128 and more as they are, whatever the version."""
@@ -239,6 +240,8 @@ class Exits:
             script = re.search(r"/job0*(\d{1,12})/slurm_script", sign.cite.text)
             if script and self.attempt.job_id is not None and script[1] != self.attempt.job_id:
                 continue  # bash names the script of another job
+            if sign.id == "dataloader_worker_killed" and number == signals.SIGBUS:
+                continue  # of shared memory that is full: a rule of its own asks for that line
             if number:
                 found.append(Death(number, None, "shell", sign.cite, "batch", None, sign.node, sign.at))
         return found

@@ -39,6 +39,8 @@ def peer_rank_died(job: Job) -> Said:
     lost = job.distributed.lost_peer
     yield require(lost)
     last = job.telling.last_word("a lost connection was the last thing to fail", *LINES)
+    if not job.log.of(*LINES):
+        last = unknown(last.says, "only a cancelled transfer was seen", job.log.how)
     yield support(all_of(last.says, last, _nobody_else(job)))
     yield from not_an_echo(job, lost)
     yield owner(Owner.USER)

@@ -1,7 +1,7 @@
 """Rule: ranks that did not find each other."""
 
 from slurm_triage.facts import Job
-from slurm_triage.facts._logic import any_of
+from slurm_triage.facts._logic import any_of, unknown
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, require, rule, summary, support
 from slurm_triage.rules._told import not_an_echo, proven
@@ -53,7 +53,10 @@ def rendezvous_failed(job: Job) -> Said:
     yield require(any_)
     taken = [s for s in job.log.of("address_in_use") if SERVER in s.cite.text]
     yield from proven(job, "the port of the ranks' meeting place was taken", taken)
-    yield support(job.telling.last_word("the start-up was the last thing to fail", *LINES))
+    last = job.telling.last_word("the start-up was the last thing to fail", *LINES)
+    if not job.log.of(*LINES):
+        last = unknown(last.says, "only lines that retries print too were seen", job.log.how)
+    yield support(last)
     yield from not_an_echo(job, any_)
     yield owner(Owner.USER)
     yield summary("The processes of the job did not find each other at the start.")

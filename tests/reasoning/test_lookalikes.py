@@ -106,6 +106,25 @@ def test_not_proven(output: str) -> None:
     assert not _confirmed(_said(output))
 
 
+WORKERS = {"Killed": "external_signal", "Segmentation fault": "app_segfault", "Bus error": "shm_exhausted"}
+
+
+@pytest.mark.parametrize("signal", WORKERS)
+def test_a_worker_of_a_loader_that_was_killed(signal: str) -> None:
+    tail = " It is possible that dataloader's workers are out of shared memory." if signal == "Bus error" else ""
+    text = f"RuntimeError: DataLoader worker (pid 22358) is killed by signal: {signal}.{tail}\n"
+    assert _said(text).cause == WORKERS[signal]
+
+
+@pytest.mark.parametrize(
+    "line", ["socket.gaierror: [Errno -2] Name or service not known\n", "connect: Connection refused\n"]
+)
+def test_what_retries_print_too_makes_it_possible(line: str) -> None:
+    diagnosis = _said(line)
+    found = {v.cause: v.strength for v in diagnosis.also} | {diagnosis.cause: diagnosis.strength}
+    assert found["rendezvous_failed"] is Strength.POSSIBLE
+
+
 LANGUAGES = {
     "Java": 'Exception in thread "main" java.lang.NullPointerException\n\tat com.foo.Main.main(Main.java:5)\n',
     "MATLAB": "Error using load\nUnable to find file or directory 'a.mat'.\n",
