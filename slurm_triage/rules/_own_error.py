@@ -17,6 +17,9 @@ OWN_TYPES = frozenset({
 GIVEN = re.compile(r"NoneType|KeyError: '[A-Z][A-Z0-9_]{3,60}'")
 """What failed before gave None, or a launcher did not set its variable: the exception is only where it was noticed."""
 
+ABSOLUTE = re.compile(r"(?:^|[\s'\"‘`:])/\S")
+"""A path from the root: it may be missing with the whole file system."""
+
 OWN_ERRORS = ("module_not_found", "usage_error", "conda_error", "file_not_found", "file_exists", "program_not_found")
 """Families that tell of a wrong call: an option, a module, an environment, a path."""
 SURE_ERRORS = ("usage_error", "conda_error", "glibc_not_found", "cuda_no_kernel_image")
@@ -46,5 +49,8 @@ def _by_exit(job: Job, says: str) -> Fact:
     ended = [d for d in job.exits.deaths if d.witness == "slurm" and d.code is not None and 0 < d.code < 126]
     if not ended or not job.proof.understood.holds:
         return unknown(says, "the output holds more than is understood, or no task's exit", job.log.how)
+    absolute = [s for s in job.log.of("file_not_found", "program_not_found") if ABSOLUTE.search(s.cite.text)]
+    if absolute:
+        return unknown(says, "a path is missing that a mount may have held", "look for it on another node")
     proof = job.proof.ended_on(says, job.log.of(*OWN_ERRORS), *OWN_ERRORS)
     return true(says, [*proof.cites, *(d.cite for d in ended[:1])]) if proof.holds else proof

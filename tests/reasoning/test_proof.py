@@ -192,10 +192,10 @@ def test_a_prompt_after_it_ends_the_command() -> None:
 
 
 def test_a_task_that_exits_after_its_own_words() -> None:
-    text = (
-        "cp: cannot stat '/data/run5.nc': No such file or directory\nsrun: error: n1: task 0: Exited with exit code 1\n"
-    )
+    text = "cp: cannot stat 'run5.nc': No such file or directory\nsrun: error: n1: task 0: Exited with exit code 1\n"
     assert (_diagnosis(text).cause, _diagnosis(text).strength) == ("app_error", Strength.CONFIRMED)
+    mount = text.replace("'run5.nc'", "'/data/run5.nc'")
+    assert _diagnosis(mount).strength is not Strength.CONFIRMED, "a mount may be missing"
     odd = "the device does not answer\n" + text
     assert _diagnosis(odd).strength is not Strength.CONFIRMED, "a line that was not understood"
     assert _diagnosis(text.replace("code 1\n", "code 137\n")).strength is not Strength.CONFIRMED
@@ -225,6 +225,10 @@ def test_an_excerpt_of_the_kernel_log_alone() -> None:
     alone = said(kmsg_txt=kernel["kmsg.txt"])
     assert (alone.cause, alone.strength) == ("parallel_fs_error", Strength.CONFIRMED)
     assert "parallel_fs_error" not in _confirmed(said(kmsg_txt=kernel["kmsg.txt"] + XID))
+    lnet = (
+        "[Mon Nov 30 15:20:40 2026] LNetError: 2141:0:(o2iblnd_cb.c:3335:kiblnd_check_txs_locked()) Timed out tx: x\n"
+    )
+    assert "parallel_fs_error" not in _confirmed(said(kmsg_txt=lnet + kernel["kmsg.txt"])), "the network may be it"
     assert "parallel_fs_error" not in _confirmed(said(kmsg_txt=kernel["kmsg.txt"], job_out="step 9 loss 2\n"))
     job = SACCT.format("FAILED", "1:0")
     assert "parallel_fs_error" not in _confirmed(said(kmsg_txt=kernel["kmsg.txt"], sacct_psv=job))
