@@ -43,7 +43,8 @@ class Advice:
     """Advice of one stack for one family.
 
     `step` says what to try, `paste` how to write it (language `lang`); both are empty in generic advice, where the rule
-    has said the first step itself. `numbers` is a sentence with `{names}` of numbers, said only where all are known.
+    has said the first step itself. `unless` are ids of signatures: a line of one shows that the step was taken.
+    `numbers` is a sentence with `{names}` of numbers, said only where all are known.
     `measure` is the measuring call, `measure_when` where it belongs; `confirm` the smallest run that still shows it.
     """
 
@@ -59,6 +60,7 @@ class Advice:
     paste: str = ""
     lang: str = ""
     numbers: str = ""
+    unless: tuple[str, ...] = ()
 
 
 _FAMILY = ("meaning", "causes", "instead_of")
@@ -127,9 +129,10 @@ def _advice(stack: str, family: str, entry: Mapping[str, Any], since: str) -> Ad
         raise AdviceError(f"{where}: no such family")
     if missing := [key for key in needed if not entry.get(key)]:
         raise AdviceError(f"{where}: without {', '.join(missing)}")
-    if unknown := set(entry) - {*needed, "numbers"}:
+    if unknown := set(entry) - {*needed, "numbers", "unless"}:
         raise AdviceError(f"{where}: unknown keys {sorted(unknown)}")
     if not {entry["measure_lang"], entry.get("lang", "shell")} <= set(LANGUAGES):
         raise AdviceError(f"{where}: a language is one of {', '.join(LANGUAGES)}")
     texts = {key: entry[key] for key in (*needed, "numbers") if key in entry and key != "sources"}
-    return Advice(stack=stack, family=family, since=since, sources=tuple(entry["sources"]), **texts)
+    sources, unless = tuple(entry["sources"]), tuple(entry.get("unless", ()))
+    return Advice(stack=stack, family=family, since=since, sources=sources, unless=unless, **texts)

@@ -31,7 +31,7 @@ def fitting_advice(job: Job, family: str) -> Iterator[Item]:
     found = advice.find(_fitting(job, family), _finer(job, family))
     if found is None:
         return
-    if found.step:
+    if found.step and not job.log.of(*found.unless):
         text = f"{title(found.stack)}: {found.step}: {found.paste}"
         yield action(_of_job(job, text), _of_job(job, found.paste) if found.lang == "shell" else None)
     command = found.measure if found.measure_lang == "shell" else None

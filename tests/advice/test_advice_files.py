@@ -20,7 +20,7 @@ from slurm_triage.advice import Advice, AdviceError
 from slurm_triage.causes import all_causes
 from slurm_triage.facts.stack import stacks, title
 from slurm_triage.rules import all_rules
-from slurm_triage.sources._catalog import load
+from slurm_triage.sources._catalog import folders, load
 from slurm_triage.sources._stacks import FOLDER, PREFIX
 
 RULES = Path(slurm_triage.rules.__file__).parent
@@ -61,6 +61,7 @@ def test_fields(found: Advice) -> None:
     assert re.fullmatch(r"20\d\d-\d\d", found.since)
     assert all(re.fullmatch(r"https://[\w./%#-]+", url) for url in found.sources)
     assert bool(found.step) == bool(found.paste) == bool(found.lang) == (found.stack != advice.GENERIC)
+    assert set(found.unless) <= {s.id for folder in folders() for s in load(folder).signatures}
     for text in _texts(found):
         assert text.isascii() and "\n" not in text.replace("\\n", "")
     assert set(re.findall(r"\{(\w+)\}", found.numbers)) <= {"tasks", "limit", "share", "time_limit", "minutes"}

@@ -478,6 +478,15 @@ def test_no_text_of_the_job_enters_a_command() -> None:
         assert "rm -rf" not in action.text and "touch" not in (action.command or "")
 
 
+def test_what_was_done_already_is_not_advised() -> None:
+    files = {"sacct.psv": sacct("FAILED", "0:11"), "job.out": "srun: error: n1: task 0: Segmentation fault\n" + TORCH}
+    assert "PYTHONFAULTHANDLER" in advised(of(files))
+    files["job.out"] = "Fatal Python error: Segmentation fault\n\n" + files["job.out"]
+    text = advised(of(files))
+    assert "PYTHONFAULTHANDLER" not in text
+    assert "torch.utils.collect_env" in text and "Cheapest check: One GPU" in text
+
+
 def test_the_jobs_id_is_filled_in_where_it_is_known() -> None:
     known = advised(of(host_oom("x\n", "sort", "srun sort x")))
     assert "sstat -a -j 1065 -o" in known and "JOBID" not in known
