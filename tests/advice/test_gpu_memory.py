@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.advice.test_stacks import GPU_OOM, TORCH, TRACE, advised, failed, job_of, of
+from tests.advice.jobs import GPU_OOM, TORCH, TRACE, advised, failed, job_of, of
 
 OLD = (
     "RuntimeError: CUDA out of memory. Tried to allocate {} (GPU 0; 15.78 GiB total capacity; {} already allocated; "
