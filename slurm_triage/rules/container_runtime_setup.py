@@ -58,11 +58,12 @@ def container_runtime_setup(job: Job) -> Said:
     Sources: https://github.com/NVIDIA/pyxis, https://github.com/NVIDIA/enroot/blob/master/doc/requirements.md,
     https://apptainer.org/docs/user/latest/, https://slurm.schedmd.com/containers.html
     """
-    lines = tuple(s for s in job.log.of(*LINES) if not HANDED_ON.search(s.cite.text))
+    driver = bool(job.log.of("nvml_driver_mismatch"))  # the runtime's hook asks the driver and says what it hears
+    lines = tuple(s for s in job.log.of(*LINES) if not (driver or HANDED_ON.search(s.cite.text)))
     yield from told_by(job, "the container runtime says that it could not set up the container", lines)
     if lines:
         yield refute(job.memory.oom_killed)
-    yield from proven(job, "the container was never set up", filter(_of_the_start, lines), *KIN, *LINES)
+    yield from proven(job, "the container was never set up", _of_the_start(lines), *KIN, *LINES)
     image = any(word in s.fields.get("message", "").lower() for s in lines for word in IMAGE)
     yield owner(Owner.USER if image else Owner.ADMIN)
     yield summary("The container runtime could not set up the job's container.")
@@ -72,6 +73,8 @@ def container_runtime_setup(job: Job) -> Said:
         yield action("Check the directory or permission that the runtime names.", "enroot list; df -h")
 
 
-def _of_the_start(line: Sign) -> bool:
-    """Whether the runtime speaks of its own set-up, and of nothing that it only hands on."""
-    return bool(START.search(line.cite.text)) and not ELSEWHERE.search(line.cite.text)
+def _of_the_start(lines: tuple[Sign, ...]) -> list[Sign]:
+    """Lines in which the runtime speaks of its own set-up; none where one of them hands on what something else said."""
+    if any(ELSEWHERE.search(line.cite.text) for line in lines):
+        return []
+    return [line for line in lines if START.search(line.cite.text)]

@@ -33,6 +33,12 @@ ANOTHER_CAUSE = {
         "command_not_found",
     ),
     "the image is of another machine": ("FATAL:   exec /bin/bash failed: exec format error\n", "exec_format"),
+    "the runtime asked the driver": (
+        "slurmstepd: error: pyxis: container start failed with error code: 1\n"
+        "slurmstepd: error: pyxis:     nvidia-container-cli: initialization error: nvml error: driver/library version "
+        "mismatch\nslurmstepd: error: pyxis:     [ERROR] /etc/enroot/hooks.d/98-nvidia.sh exited with return code 1\n",
+        "driver_mismatch",
+    ),
     "an import of an image was killed for memory": (
         "slurmstepd: error: pyxis: failed to import docker image\n"
         "slurmstepd: error: pyxis:     /usr/lib/enroot/docker.sh: line 90: 4711 Killed  mksquashfs\n"
@@ -91,6 +97,9 @@ NOT_PROVEN = {
     '  File "x.py", line 1, in close\nKeyError: \'handle\'\n',
     "an optional package": "ModuleNotFoundError: No module named 'apex'\nUsing native AMP instead.\n",
     "a variable of the launcher": "KeyError: 'MASTER_ADDR'\n",
+    "the runtime could not ask the driver": "slurmstepd: error: pyxis: container start failed with error code: 1\n"
+    "slurmstepd: error: pyxis:     nvidia-container-cli: initialization error: load library failed: libnvidia-ml.so.1\n"
+    "slurmstepd: error: pyxis:     [ERROR] /etc/enroot/hooks.d/98-nvidia.sh exited with return code 1\n",
     "the program goes on with another step": "Caught exception: CUDA error: device-side assert triggered; skipping batch\n",
     "a server that tries again": "[WARNING] accept4() failed: Too many open files, retrying in 1s\n",
     "a licence": "Licensed number of users already reached\nERROR: the solver's license request failed\n",
