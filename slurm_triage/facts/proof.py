@@ -49,7 +49,8 @@ FOLLOWERS = frozenset({
 CLOSING = re.compile(
     r"[\s=_*#~^|+!<>(){}\[\]-]*|\s*\.{3}\s*"  # rules, carets, brackets, the mark of a cut
     r"|\s{0,200}(?:File \"[^\"]{1,400}\", line \d{1,9}.*|at [\w.$<>/]{1,300} ?\(.*|#\d{1,4}:? .*|frame #\d{1,4}.*"
-    r"|at \S{1,400}:\d{1,9}|\S{1,400} at line \d{1,9} column \d{1,9}|Exception raised from .*)"  # gfortran, Octave
+    r"|at \S{1,400}:\d{1,9}|\S{1,400} at line \d{1,9} column \d{1,9}|Error termination\. Backtrace:"  # gfortran, Octave
+    r"|Exception raised from .*)"
     r"|\[\d{1,5}\]:|Failures:|\S{1,200} FAILED|wandb: .*"  # torchrun's report; what wandb prints as its process ends
     r"|CUDA kernel errors might be asynchronously .*|For debugging consider passing CUDA_LAUNCH_BLOCKING.*"
     r"|Compile with `TORCH_USE_CUDA_DSA`.*|Last error:|\s{0,8}what\(\): .*"  # below PyTorch's errors
