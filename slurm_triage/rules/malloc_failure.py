@@ -1,17 +1,29 @@
 """Rule: an allocation was refused, nobody was killed."""
 
+import re
+
 from slurm_triage import signals
 from slurm_triage.facts import Job
 from slurm_triage.facts._logic import all_of, true, unknown
-from slurm_triage.model import Fact, Owner
+from slurm_triage.model import Fact, Owner, Sign
 from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
 from slurm_triage.rules._advice import fitting_advice
 from slurm_triage.rules._told import proven
 
 SIGNS = ("python_memory_error", "cpp_bad_alloc", "fork_enomem", "java_oom", "alloc_failed")
 REFUSED = ("python_memory_error", "cpp_bad_alloc", "fork_enomem")
-"""Of these, the ones by which the run time itself says that it got no memory. `alloc_failed` are words of programs,
-which may mean a GPU or a buffer of their own; Java's heap has its own limit."""
+"""Of these, the ones by which the run time itself says that it got no memory; Java's heap has a limit of its own."""
+NO_MEMORY = re.compile(
+    r"Cannot allocate memory|\bENOMEM\b|Error allocating \d|cannot allocate vector of size|insufficient virtual memory|"
+    r"fatal error: runtime: |OutOfMemoryError\(\)|you tried to allocate \d|Octave's index type|reserve enough space"
+)
+"""Other programs' words for the same: the system's own (ENOMEM), and those of languages that ask it for memory."""
+NOT_PLAIN = re.compile(
+    r"\b(?:ibv_|mlx|verbs|rdma|ucx|ucp|uct|libfabric|fi_|mlock|memlock|reg_mr|[qc]p\b)", re.IGNORECASE
+)
+"""Adapters and locked memory: there ENOMEM is a limit of its own (ulimit -l)."""
+SAID_AGAIN = (("runtime_panic", "Execution halted"), ("language_error", "error: called from"))
+"""With these lines R and Octave close every report of an error."""
 
 
 @rule("malloc_failure", supersedes=("app_error",))
@@ -41,10 +53,11 @@ def malloc_failure(job: Job) -> Said:
     Sources: https://man7.org/linux/man-pages/man3/malloc.3.html,
     https://man7.org/linux/man-pages/man2/getrlimit.2.html, https://docs.kernel.org/admin-guide/sysctl/vm.html
     """
-    seen = job.telling.last_word("a program's last word is that an allocation was refused", *SIGNS)
+    kin = tuple(id for id, words in SAID_AGAIN if all(words in sign.cite.text for sign in job.log.of(id)))
+    seen = job.telling.last_word("a program's last word is that an allocation was refused", *SIGNS, kin=kin)
     yield require(seen)
     yield confirm(all_of("it ended by itself of that", seen, _uncaught(job), job.program.nothing_else_seen))
-    yield from proven(job, seen.says, job.log.of(*REFUSED), *SIGNS, died_of=(signals.SIGABRT,))
+    yield from proven(job, seen.says, _refused(job), *SIGNS, *kin, died_of=(signals.SIGABRT,))
     yield support(seen)
     yield refute(job.memory.oom_killed)
     yield refute(job.accounting.ended_well)
@@ -53,6 +66,12 @@ def malloc_failure(job: Job) -> Said:
     yield action("Compare the size asked for with `ulimit -v` inside the job.")
     yield action("Check the sizes that lead to it: array shapes, file lengths, a wrong unit.")
     yield from fitting_advice(job, "host_memory")
+
+
+def _refused(job: Job) -> list[Sign]:
+    """Lines that can mean nothing but memory that was not given."""
+    words = (s for s in job.log.of("alloc_failed") if NO_MEMORY.search(s.cite.text))
+    return [*job.log.of(*REFUSED), *(s for s in words if not NOT_PLAIN.search(s.cite.text))]
 
 
 def _uncaught(job: Job) -> Fact:
