@@ -50,9 +50,7 @@ def driver_mismatch(job: Job) -> Said:
     says = "the driver and its library do not fit, or the driver is not loaded"
     lines = job.log.of(*LINES)
     refused = job.kernel.of("nvidia_api_mismatch")
-    seen = any_of(
-        says, job.telling.given(says, lines), job.kernel.seen(says, refused)
-    )
+    seen = any_of(says, job.telling.given(says, lines), job.kernel.seen(says, refused))
     compared = [s for s in lines if any(words in s.cite.text for words in PROOFS)]
     last = job.telling.last_of("the program's last word is that the versions do not fit", compared)
     yield require(seen)
