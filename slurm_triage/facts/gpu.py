@@ -19,6 +19,7 @@ from slurm_triage.facts.exits import Exits
 from slurm_triage.facts.limits import Limits
 from slurm_triage.facts.log import Log
 from slurm_triage.facts.telling import Telling
+from slurm_triage.knowledge import nvlink5
 from slurm_triage.knowledge.nvidia import DECIDES, OPEN, sxids, xids
 from slurm_triage.model import Fact, Sign
 
@@ -267,7 +268,8 @@ class Gpu:
         """Lines that report a fault of NVLink or of an NVSwitch; an SXid that ends no job is none."""
         fatal = self.kernel.of("nvidia_sxid", where=is_fatal, lasting=True)
         switch = self.kernel.of("nvidia_fabric", where=lambda s: "failure" in s.fields, lasting=True)
-        links = tuple(replace(w, ours=True) for w in self.xids(NVLINK))  # either end of a link may report it
+        found = (w for w in self.xids(NVLINK) if not nvlink5.harmless(number(w.sign), w.sign.fields.get("rest", "")))
+        links = tuple(replace(w, ours=True) for w in found)  # either end of a link may report it
         return (*switch, *fatal, *links)
 
     @once
@@ -287,6 +289,13 @@ class Gpu:
                 here = {p for other, n, p in lines if other and n == node and 0 <= other.lo - at.lo <= SAME_EVENT}
                 most = max(most, len(here))
         return most
+
+    @once
+    def first_of_peers(self) -> str | None:
+        """The one GPU whose link names a reason of its own, where those of all others only lost their peer."""
+        lines = [w.sign for w in self.nvlink_lines if number(w.sign) == nvlink5.LINK_EVENT]
+        own = {address(s) for s in lines if not nvlink5.of_peer(nvlink5.LINK_EVENT, s.fields.get("rest", ""))}
+        return own.pop() if len(own) == 1 and len({address(s) for s in lines}) > 1 else None
 
     @once
     def switch_failed(self) -> bool:

@@ -58,4 +58,6 @@ def nvlink_error(job: Job) -> Said:
             f"{job.gpu.gpus_at_once} GPUs report it in the same second: that is one event of the fabric between them, "
             "not as many broken GPUs."
         )
+    if job.gpu.first_of_peers:
+        yield note(f"GPU {job.gpu.first_of_peers} alone names a reason of its own: look at it and its link first.")
     yield action("Drain the node and check links and switches.", "nvidia-smi nvlink -e; nvidia-smi topo -m")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slurm_triage import causes
-from slurm_triage.knowledge import rows, table
+from slurm_triage.knowledge import nvlink5, rows, table
 from slurm_triage.model import Owner, Strength
 from tests.reasoning.build import KEY_ERROR, candidates, confirmed, failed, kernel, sacct, task_exit, told
 from tests.reasoning.build import job as job_line
@@ -192,3 +192,42 @@ def test_the_fabric_of_another_node() -> None:
     files = task(NOT_UP)
     files["kmsg.c2.txt"] = kernel(-3000, NO_ADDRESS)
     assert "fabric_manager" not in confirmed(told(files))
+
+
+# ------------------------------------------------------------------------------------------------ the words of NVLink 5
+
+
+def words(unit: str, severity: str, why: int, error: int, injected: int = 0) -> str:
+    """The text of Xids 144 to 150."""
+    return f"{unit} {severity} XC0 i{injected} Link 08 (0x{why:08x} 0x{error:08x} 0x00000000 0x00000000)"
+
+
+def test_every_row_of_the_sheet_is_found_by_its_own_words() -> None:
+    for row in rows("nvidia_nvlink5"):
+        error = 1 if row["error_status"] == "any" else int(row["error_status"], 16)
+        text = words(row["unit_v2"], "Fatal", int(row["v2_value"], 16), error)
+        assert row in nvlink5.decoded(int(row["xid"]), text), row
+
+
+def test_what_is_not_fatal_and_to_be_ignored_speaks_for_nothing() -> None:
+    ignored = words("SAW_MVB", "Nonfatal", 0x01, 0x04)
+    assert "nvlink_error" not in candidates(told(task(UNKNOWN_ERROR, kernel(97, xid(144, ignored)))))
+    fatal = words("SAW_MVB", "Fatal", 0x01, 0x02)
+    assert candidates(told(task(UNKNOWN_ERROR, kernel(97, xid(144, fatal))))).get("nvlink_error") == "confirmed"
+    injected = words("SAW_MVB", "Fatal", 0x01, 0x02, injected=1)
+    assert "nvlink_error" not in candidates(told(task(UNKNOWN_ERROR, kernel(97, xid(144, injected)))))
+
+
+def test_a_shortened_line_is_taken_as_it_is() -> None:
+    line = xid(145, "RLW_RXPIPE Nonfatal XC0 i0 Link 11 (...)")
+    assert "nvlink_error" in candidates(told(task(UNKNOWN_ERROR, kernel(97, line))))
+
+
+def test_the_gpu_that_did_not_only_lose_its_peer() -> None:
+    own = words("NETIR_LINK_EVT", "Fatal", 4 << 20 | 0x5C6, 0)
+    peer = words("NETIR_LINK_EVT", "Fatal", 33 << 20 | 0x5C6, 0)
+    lines = [kernel(97.1, xid(149, own, pci="0018:01:00")), kernel(97.2, xid(149, peer, pci="0018:02:00"))]
+    (verdict,) = [v for v in told(task(UNKNOWN_ERROR, *lines)).considered if v.cause == "nvlink_error"]
+    assert any("0018:01:00 alone" in note for note in verdict.notes)
+    (verdict,) = [v for v in told(task(UNKNOWN_ERROR, lines[0])).considered if v.cause == "nvlink_error"]
+    assert not any("alone" in note for note in verdict.notes)
