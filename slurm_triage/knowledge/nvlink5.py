@@ -19,7 +19,7 @@ PEER = frozenset({21, *range(32, 38)})
 """Causes of a 149 that only say that the other end went away (bits 25 to 20 of the first word)."""
 
 _WORDS = re.compile(
-    r"(?P<unit>[A-Z][A-Z0-9_]{1,40}) {1,4}(?P<severity>Fatal|Nonfatal) {1,4}XC[01L] {1,4}i(?P<injected>\d) {1,4}"
+    r"(?P<unit>[A-Z][A-Z0-9_]{1,40}(?: [A-Z][a-z]{1,20})?) {1,4}(?P<severity>Fatal|Nonfatal) {1,4}XC[01L] {1,4}i(?P<injected>\d) {1,4}"
     r"Link {1,4}-?\d{1,3} {1,4}\((?P<why>0x[0-9a-f]{8}) (?P<error>0x[0-9a-f]{8})\b"
 )
 
@@ -41,7 +41,8 @@ def decoded(xid: int, text: str) -> tuple[Mapping[str, str], ...]:
 
 def _has(error: int, said: str) -> bool:
     """Whether the second word has the bit of a row; some rows are of a word without any, some of any word."""
-    return said == "any" or bool(error & int(said, 16)) or error == int(said, 16)
+    values = [int(value, 16) for value in said.split("|")] if said != "any" else []
+    return not values or any(error == value or error & value for value in values)
 
 
 def harmless(xid: int, text: str) -> bool:
