@@ -7,6 +7,8 @@ in the same way: round after round as another rank, launcher, terminal or kind o
 Each log is judged twice: alone, and with the accounting of a job that completed with 0:0. Any cause but `no_failure` and
 `unknown` is a false positive.
 
+`lines/` holds single lines that sound bad and are not; each is judged in the middle of an output that goes on after it.
+
 `python -m tests.healthy [--megabytes N] [--list] [--into DIR]`: measures, or writes the cases as evidence folders.
 Exit status: 0 none, 1 false positives, 2 the archive cannot be read.
 """
@@ -20,7 +22,7 @@ import re
 import sys
 import tarfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,8 +36,11 @@ MEGABYTES = 210
 WELL = frozenset({"no_failure", "unknown"})
 NAMES = {"output": "job.out", "kernel": "kmsg.txt", "slurmctld": "slurmctld.log", "slurmd": "slurmd.node1.log"}
 """Folder of the archive to the name that such a file has in an evidence folder."""
+LINES = "lines"
+"""Folder of the archive whose files are no logs, but lists of lines."""
 COMPLETED = ("recorded-24.11", "1-ok", ("manifest.toml", "sacct.psv"))
 """Corpus, job and files of the accounting: a real job that ended COMPLETED 0:0."""
+PROGRESS = tuple(b"step %d loss %.4f" % (step, 2 / (step + 1)) for step in range(60))
 STAMP = re.compile(rb"(?m)^\[ *(\d+)\.\d{6}\] ")
 
 
@@ -129,13 +134,24 @@ def accounting() -> dict[str, bytes]:
 def logs(megabytes: float, archive: Path = ARCHIVE) -> Iterator[tuple[str, dict[str, bytes]]]:
     """(name, evidence) of every log, alone and with accounting. Raises as `sources` and `accounting`."""
     found = sources(archive)
-    size = int(megabytes * 1e6 / len(found))
+    size = int(megabytes * 1e6 / sum(not name.startswith(LINES) for name in found))
     ended = accounting()
-    for name, data in found.items():
-        kind = name.split("/", 1)[0]
-        file = {NAMES[kind]: multiplied(kind, data, size)}
+    for name, file in _files(found, size):
         yield f"{name}, alone", file
         yield f"{name}, job completed", {**ended, **file}
+
+
+def _files(found: Mapping[str, bytes], size: int) -> Iterator[tuple[str, dict[str, bytes]]]:
+    for name, data in found.items():
+        kind = name.split("/", 1)[0]
+        if kind != LINES:
+            yield name, {NAMES[kind]: multiplied(kind, data, size)}
+            continue
+        for number, line in enumerate(data.splitlines(), 1):
+            yield (
+                f"{name}:{number}",
+                {"job.out": b"\n".join((*PROGRESS[:30], line, *PROGRESS[30:], b"Training finished.\n"))},
+            )
 
 
 # ------------------------------------------------------------------------------------------------ judging

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import healthy
-from tests.healthy import ARCHIVE, Healthy, judge, logs, measure, multiplied, sources
+from tests.healthy import ARCHIVE, LINES, Healthy, judge, logs, measure, multiplied, sources
 
 SMALL = 4.0
 """Megabytes: nearly every log once."""
@@ -28,6 +28,8 @@ KNOWN: frozenset[tuple[str, str]] = frozenset(
     )
 )
 """(log, cause): false positives that are not mended yet. Only to be shortened."""
+KNOWN_LINES = 22
+"""How many of the single lines get a cause as yet. Only to be lowered."""
 
 
 @pytest.fixture(scope="module")
@@ -36,19 +38,34 @@ def judged() -> Healthy:
 
 
 def test_no_healthy_log_gets_a_cause(judged: Healthy) -> None:
-    assert [f for f in judged.false if (f.log, f.cause) not in KNOWN] == []
-    assert judged.logs == 2 * len(sources())
+    whole = [f for f in judged.false if not f.log.startswith(LINES)]
+    assert [f for f in whole if (f.log, f.cause) not in KNOWN] == []
+
+
+def test_no_single_line_that_a_job_survived_gets_a_cause(judged: Healthy) -> None:
+    lines = [f for f in judged.false if f.log.startswith(LINES)]
+    assert [f for f in lines if f.strength == "confirmed" or not f.log.endswith("alone")] == []
+    assert len(lines) <= KNOWN_LINES, lines
+
+
+def test_every_log_and_every_line_is_judged_twice(judged: Healthy) -> None:
+    lists = [data for name, data in sources().items() if name.startswith(LINES)]
+    lines = sum(len(data.splitlines()) for data in lists)
+    assert lines > 80
+    assert judged.logs == 2 * (len(sources()) - len(lists) + lines)
 
 
 def test_the_archive_is_small_and_has_every_kind() -> None:
     assert ARCHIVE.stat().st_size < 6e6
-    assert {name.split("/")[0] for name in sources()} == set(healthy.NAMES)
+    assert {name.split("/")[0] for name in sources()} == {*healthy.NAMES, LINES}
 
 
 def test_multiplied_logs_reach_200_megabytes_and_are_always_the_same() -> None:
     assert healthy.MEGABYTES >= 200
     for name, data in sources().items():
         kind = name.split("/")[0]
+        if kind == LINES:
+            continue
         once = multiplied(kind, data, 3 * len(data))
         assert once == multiplied(kind, data, 3 * len(data))
         assert len(once) >= 3 * len(data)
