@@ -112,12 +112,25 @@ class Kernel:
         return replace(start, hi=start.hi - off), replace(end, lo=end.lo + off)
 
     @once
-    def _boots(self) -> dict[tuple[str, str | None], list[Sign]]:
-        """Lines with which a boot begins, by log and node, in order."""
-        found: dict[tuple[str, str | None], list[Sign]] = {}
-        for sign in self.log.of("kernel_boot"):
-            if sign.voice is Voice.KERNEL:
-                found.setdefault((sign.cite.file, sign.node), []).append(sign)
+    def _boots(self) -> dict[tuple[str, str | None], list[tuple[int, bool]]]:
+        """Of each log and node: lines with which a boot begins that is surely after the job's start (True) or before.
+
+        A boot without a time is a later one than the first of its log: after all that the first one's stamps say.
+        """
+        start = self.attempt.start
+        found: dict[tuple[str, str | None], list[tuple[int, bool]]] = {}
+        boots = [s for s in self.log.of("kernel_boot") if s.voice is Voice.KERNEL]
+        if start is None or not boots:
+            return found
+        first: dict[str, int] = {}  # the first line of each log that is surely later than the job's start
+        for sign in self.log.signs:
+            if sign.at is not None and start.before(sign.at):
+                first[sign.cite.file] = min(sign.cite.line, first.get(sign.cite.file, sign.cite.line))
+        for boot in boots:
+            line = boot.cite.line
+            after = start.before(boot.at) if boot.at is not None else first.get(boot.cite.file, line) < line
+            if after or (boot.at is not None and boot.at.before(start)):
+                found.setdefault((boot.cite.file, boot.node), []).append((line, bool(after)))
         return found
 
     def _of_another_boot(self, sign: Sign) -> bool:
@@ -125,22 +138,13 @@ class Kernel:
 
         Firmware's report about the crash before (BERT) is printed after the boot and is about the time before it.
         """
-        start = self.attempt.start
-        boots = self._boots.get((sign.cite.file, sign.node), ())
-        if not boots or start is None or (sign.id == "ghes" and sign.fields.get("n") is None):
+        if not self._boots or (sign.id == "ghes" and sign.fields.get("n") is None):
             return False
-        for boot in boots:
-            after = start.before(boot.at) if boot.at is not None else self._ran_before(boot, start)
-            if boot.cite.line <= sign.cite.line and after:
-                return True
-            if boot.cite.line > sign.cite.line and boot.at is not None and boot.at.before(start):
+        line = sign.cite.line
+        for boot, after in self._boots.get((sign.cite.file, sign.node), ()):
+            if (after and boot <= line) or (not after and boot > line):
                 return True
         return False
-
-    def _ran_before(self, boot: Sign, start: Stamp) -> bool:
-        """Whether lines of the log before this boot, which has no time, are surely later than the job's start."""
-        before = (s for s in self.log.signs if s.cite.file == boot.cite.file and s.cite.line < boot.cite.line)
-        return any(s.at is not None and start.before(s.at) for s in before)
 
     def _place(self, sign: Sign, lasting: bool) -> str | None:
         if self._nodes and sign.node and short(sign.node) not in self._nodes:

@@ -283,11 +283,15 @@ class Gpu:
         """How many GPUs of a node report a fault of their links within the same second: their fabric failed, not one
         of them. 0 or 1 where they do not."""
         most = 0
-        lines = [(w.sign.at, _node(w.sign), address(w.sign)) for w in self.nvlink_lines if w.sign.id == "nvidia_xid"]
-        for at, node, _ in lines:
-            if at is not None:
-                here = {p for other, n, p in lines if other and n == node and 0 <= other.lo - at.lo <= SAME_EVENT}
-                most = max(most, len(here))
+        by_node: dict[str | None, list[tuple[float, str | None]]] = {}
+        for witness in self.nvlink_lines:
+            if witness.sign.id == "nvidia_xid" and witness.sign.at is not None:
+                by_node.setdefault(_node(witness.sign), []).append((witness.sign.at.lo, address(witness.sign)))
+        for lines in by_node.values():
+            open_: dict[str | None, float] = {}  # when each GPU last reported
+            for at, gpu in sorted(lines, key=lambda line: line[0]):
+                open_ = {g: last for g, last in open_.items() if at - last <= SAME_EVENT} | {gpu: at}
+                most = max(most, len(open_))
         return most
 
     @once

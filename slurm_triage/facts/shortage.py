@@ -4,6 +4,7 @@ node said before it was lost."""
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from slurm_triage.facts._kernel import CLOSE, Witness
@@ -96,13 +97,19 @@ def outer_limit(job: Job) -> Fact:
 def shared_memory(job: Job) -> tuple[int, Cite] | None:
     """Bytes of shared memory and tmpfs files in the job's cgroup when its limit was hit, and the line that says so."""
     best: tuple[int, Cite] | None = None
-    heads = [s for s in job.log.of("oom_memcg_limit") if "memcg" in s.fields and s.job in job.attempt.ids]
-    for head in heads:
-        inline = re.search(r"\bshmem:(\d{1,15})KB", head.fields.get("stats") or "")
-        found = [(int(inline[1]) * 1024, head.cite)] if inline else []
-        for sign in job.log.of("oom_memcg_shmem"):
-            if sign.cite.file == head.cite.file and 0 < sign.cite.line - head.cite.line <= STATS:
-                found.append((int(sign.fields["bytes"]), sign.cite))
-        for size, cite in found[:1]:
-            best = max(best, (size, cite), key=lambda pair: pair[0]) if best else (size, cite)
+    below: dict[str, list[Sign]] = {}
+    for sign in sorted(job.log.of("oom_memcg_shmem"), key=lambda s: s.cite.line):
+        below.setdefault(sign.cite.file, []).append(sign)
+    for head in job.log.of("oom_memcg_limit"):
+        if "memcg" not in head.fields or head.job not in job.attempt.ids:
+            continue
+        found = None
+        if inline := re.search(r"\bshmem:(\d{1,15})KB", head.fields.get("stats") or ""):
+            found = (int(inline[1]) * 1024, head.cite)
+        signs = below.get(head.cite.file, [])
+        at = bisect_right(signs, head.cite.line, key=lambda s: s.cite.line)
+        if at < len(signs) and signs[at].cite.line - head.cite.line <= STATS:
+            found = (int(signs[at].fields["bytes"]), signs[at].cite)
+        if found and (best is None or found[0] > best[0]):
+            best = found
     return best

@@ -19,8 +19,8 @@ PEER = frozenset({21, *range(32, 38)})
 """Causes of a 149 that only say that the other end went away (bits 25 to 20 of the first word)."""
 
 _WORDS = re.compile(
-    r"(?P<unit>[A-Z][A-Z0-9_]{1,40}(?: [A-Z][a-z]{1,20})?) {1,4}(?P<severity>Fatal|Nonfatal) {1,4}XC[01L] {1,4}i(?P<injected>\d) {1,4}"
-    r"Link {1,4}-?\d{1,3} {1,4}\((?P<why>0x[0-9a-f]{8}) (?P<error>0x[0-9a-f]{8})\b"
+    r"(?P<unit>[A-Z][A-Z0-9_]{1,40}(?: [A-Z][a-z]{1,20})?) {1,4}(?P<severity>Fatal|Nonfatal) {1,4}XC[01L] {1,4}"
+    r"i(?P<injected>\d) {1,4}Link {1,4}-?\d{1,3} {1,4}\((?P<why>0x[0-9a-f]{8}) (?P<error>0x[0-9a-f]{8})\b"
 )
 
 
