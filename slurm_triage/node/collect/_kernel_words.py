@@ -26,7 +26,7 @@ OTHERS = (
     b"blocked for more", b"info: task ", b"rcu_", b"bug:", b"oops", b"panic", b"callbacks suppressed",
     b"messages dropped", b"kernel messages", b"pcie", b"aer", b"dpc:", b"error status/mask", b"surprise down",
     b"sdes", b"cmpltto", b"completion timeout", b"malftlp", b"malformed tlp", b"timer timeout", b"timeout,",
-    b"mlx5", b"infiniband", b"nfs", b": server ", b"lustre", b"evicted", b"11-0:", b": connection to ", b"mmfs",
+    b"mlx5", b"infiniband", b"nfs", b": server ", b"lustre", b"lnet", b"evicted", b"11-0:", b": connection to ", b"mmfs",
     b"gpfs", b"temperature", b"sigbus", b"warning:", b"slurm", b"[ptlrpc]", b"[sunrpc]",
 )  # fmt: skip
 """Of what happens at one moment."""
