@@ -42,7 +42,7 @@ def gpu_firmware_gsp(job: Job) -> Said:
     Sources: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html,
     https://github.com/NVIDIA/open-gpu-kernel-modules, https://docs.nvidia.com/deploy/nvidia-smi/index.html
     """
-    lines = job.gpu.xids(FIRMWARE)
+    lines = (*job.gpu.xids(FIRMWARE), *job.kernel.of("nvidia_gsp_limited"))
     says = "the GPU was lost or lost data before"
     worse = job.gpu.apart_from(says, OFF_BUS, MEMORY) if lines else None
     yield from driver(job, "the firmware of a GPU did not answer", lines, job.gpu.quoted(FIRMWARE),

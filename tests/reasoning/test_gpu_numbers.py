@@ -231,3 +231,9 @@ def test_the_gpu_that_did_not_only_lose_its_peer() -> None:
     assert any("0018:01:00 alone" in note for note in verdict.notes)
     (verdict,) = [v for v in told(task(UNKNOWN_ERROR, lines[0])).considered if v.cause == "nvlink_error"]
     assert not any("alone" in note for note in verdict.notes)
+
+
+def test_lines_that_the_driver_no_longer_prints() -> None:
+    line = "NVRM: Rate limiting GSP RPC error prints for GPU at PCI:0000:3b:00 (printing 1 of every 30).  The GPU likely "
+    answer = told(task(UNKNOWN_ERROR, kernel(97, line + "needs to be reset.")))
+    assert candidates(answer).get("gpu_firmware_gsp") == "confirmed"
