@@ -254,7 +254,11 @@ class Memory:
 
     @once
     def node_ran_out(self) -> Fact:
-        """The whole node was out of memory when a process of this job (or of its owner beside it) was killed."""
+        """The whole node was out of memory when a process of this job (or of its owner beside it) was killed.
+
+        The prefix `Out of memory` alone is no proof: mm/oom_kill.c (out_of_memory) prints it of a cpuset or a NUMA
+        policy without memory, too; only kills within a memory cgroup read otherwise.
+        """
         says = "the whole node was out of memory"
         cites = self._kills_with("NONE") or [c for k in self.nearby if k.constraint == "NONE" for c in k.cites[:2]]
         if cites:
@@ -262,10 +266,6 @@ class Memory:
         others = self._kills_with("MEMCG", "CPUSET", "MEMORY_POLICY")
         if others:
             return false(says, "the kernel names another constraint", others)
-        lines = self.log.of("oom_killed", "oom_candidate")
-        signs = [s for s in lines if s.fields.get("prefix", "").startswith("Out of memory")]
-        if signs and self.attempt.job_id is None and not any(k.job for k in self.all_kills):
-            return true(says, signs)
         if any(_hit_its_limit(c) for c in self.counters):
             hit = [c.cite for c in self.counters if _hit_its_limit(c)]
             return false(says, "the job reached its own limit", hit)
@@ -289,6 +289,10 @@ class Memory:
         cites = [c for k in near if k.constraint is None for c in k.cites if "Out of memory: Kill" in c.text]
         if cites:
             return true(says, cites)
+        lines = self.log.of("oom_killed", "oom_candidate")
+        signs = [s for s in lines if s.fields.get("prefix", "").startswith("Out of memory")]
+        if signs and self.attempt.job_id is None and not any(k.job for k in self.all_kills):
+            return true(says, signs)
         return self._unseen(says, "no such kernel line was seen")
 
     @once
