@@ -25,6 +25,12 @@ def test_there_are_catalogs() -> None:
     assert "kernel" in folders()
 
 
+def test_an_id_names_one_family_of_all_folders() -> None:
+    """Facts ask by the id alone, and a job's output is searched for several folders at once."""
+    ids = [signature.id for _, signature in FAMILIES]
+    assert sorted(ids) == sorted(set(ids))
+
+
 @pytest.mark.parametrize(("folder", "signature"), FAMILIES, ids=IDS)
 def test_family(folder: str, signature: Signature) -> None:
     root = resources.files("slurm_triage.sources").joinpath("catalog").joinpath(folder)

@@ -38,6 +38,8 @@ WORDS = (
     b"torch.save", b"zip_writer", b"streamwriter", b"hdwrite", b"hfd_", b"checkpoint", b"lustre", b"nfs", b"server",
     b"/dev/shm", b"systemd-oomd", b"tmpdir", b"execve", b"prolog", b"dataloader", b"local_rank", b"root cause",
     b"zsh:", b"env:", b"tcl_", b"ranks", b"interpreter", b"at line", b"     : ",
+    b"process name", b"proc: [[", b"from other processes", b"running at", b"cleaning up", b"cleanup messages",
+    b"problem with your", b"faq page", b"software.intel.com", b"wrote only",
     b"exitcode", b"kernel", b"edac", b"machine check", b"link down", b"blocked for", b"resources", b"job step",
     b"step creation", b"job allocation", b"boot of",
     # what runs, where no traceback tells: what is advised has to fit it
