@@ -1,12 +1,12 @@
 """Rule: /dev/shm too small or full."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from slurm_triage import signals
 from slurm_triage.facts import Job
 from slurm_triage.facts._logic import all_of, false, negation, true
-from slurm_triage.model import Owner
+from slurm_triage.model import Fact, Owner, Sign
 from slurm_triage.rules import Item, Said, action, confirm, owner, refute, require, rule, summary, support
 from slurm_triage.rules._advice import fitting_advice
 from slurm_triage.rules._told import proven
@@ -78,8 +78,22 @@ def _proofs(job: Job) -> Iterator[Item]:
         true(hit, lost[:1]) if lost else false(hit, "no such line was seen"),
     )
     says = "a process died of a bus error, and shared memory was full"
+    yield support(job.program.full_shared_memory)
     if no_room:
         full = true("a write into shared memory found no room", no_room)
-        yield confirm(all_of(says, job.program.crashed(signals.SIGBUS), full, healthy))
+        died = job.program.crashed(signals.SIGBUS)
+        if died.holds and not _follows(died, no_room):
+            return  # two stories in one file, maybe
+        yield confirm(all_of(says, died, full, healthy))
         yield from proven(job, "a write into shared memory found no room", no_room, *KIN, died_of=(signals.SIGBUS,))
-    yield support(job.program.full_shared_memory)
+
+
+def _follows(died: Fact, no_room: Iterable[Sign]) -> bool:
+    """Whether no process had died before room was first missed, as far as one file tells the order.
+
+    A file may hold the output of two jobs: a bus error above the first word of shared memory may be another story.
+    """
+    missed: dict[str, int] = {}
+    for sign in no_room:
+        missed.setdefault(sign.cite.file, sign.cite.line)
+    return all(cite.line > missed.get(cite.file, 0) for cite in died.cites)
