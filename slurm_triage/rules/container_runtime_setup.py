@@ -12,10 +12,11 @@ IMAGE = ("could not open image", "failed to retrieve path", ".sqsh", ".sif", "ma
 """Words of a message about the image, which the user names."""
 START = re.compile(
     r"couldn't mkdir|cannot create|user namespace|newuidmap|squash|rootfs|overlay|mount|image"
-    r"|container (?:creation|start)|/etc/enroot/hooks\.d/|entering container|namespaces?\b",
+    r"|container (?:creation|start)|entering container|namespaces?\b",
     re.IGNORECASE,
 )
-"""What only the set-up of a container says."""
+"""What only the set-up of a container says. A hook's bare exit status is not among it: a full disk ends hooks, too."""
+HOOK = re.compile(r"hooks\.d/\S{1,200} exited with return code")
 HANDED_ON = re.compile(r"executable file not found|exec \S{1,200} failed: exec format error")
 """What is wrong with the program in the container."""
 ELSEWHERE = re.compile(r"nvidia-container-cli|stat .{1,200}: no such file|spank-epilog")
@@ -77,4 +78,4 @@ def _of_the_start(lines: tuple[Sign, ...]) -> list[Sign]:
     """Lines in which the runtime speaks of its own set-up; none where one of them hands on what something else said."""
     if any(ELSEWHERE.search(line.cite.text) for line in lines):
         return []
-    return [line for line in lines if START.search(line.cite.text)]
+    return [line for line in lines if START.search(line.cite.text) and not HOOK.search(line.cite.text)]
