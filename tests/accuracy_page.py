@@ -105,8 +105,8 @@ figure means: `tests/accuracy.py`.
 
 ## What these figures cannot say
 
-- **The cases were seen while the rules were written.** A figure near 1 on them shows that the knowledge is in order, not
-  that the next job is diagnosed rightly. The changed cases and the healthy logs below are the better test.
+- **The cases were seen while the rules were written.** A figure near 1 on them shows that the knowledge is in order,
+  not that the next job is diagnosed rightly. The changed cases and the healthy logs below are the better test.
 - **The public cases are excerpts.** {public} reports, often one or two lines, of failures that were odd enough to be
   written about. Plain out-of-memory kills and time limits, most of what a site sees, are rare among them.
 - **Labels are opinions of people.** {unsure} of the derivable ones are only `likely` by the word of who reported them;
@@ -115,7 +115,8 @@ figure means: `tests/accuracy.py`.
   another cause than the label's as confirmed, which no figure counts.
 - **The recorded jobs were made on purpose**, on small clusters without GPU, InfiniBand or a parallel file system: the
   cause is certain, the variety is ours.
-- **Small numbers.** Most causes have one to three public cases; one case more or less moves a figure by several hundredths.
+- **Small numbers.** Most causes have one to three public cases; one case more or less moves a figure by several
+  hundredths.
 """
 ABOUT = {
     "corpora": "accuracy: an accepted cause; strict: the expected one; wrong conf.: wrong and given as confirmed; conf. recall: of the"
@@ -130,8 +131,14 @@ ABOUT = {
     " These cannot be won by knowing the cases' words: a rule that matches a host name or a line number falls here.",
     "healthy": "Real logs of jobs and nodes that were well, multiplied (`tests/healthy.py`): test suites that provoke crashes and print"
     " them, training with retries, builds, kernel boots, Slurm's daemons. Each is judged alone and with the accounting of a job that"
-    " completed with 0:0. Any cause but `no_failure` and `unknown` is a false positive.",
+    " completed with 0:0, and single lines that sound bad likewise, in the middle of an output that goes"
+    " on. Any cause but `no_failure` and `unknown` is a false positive.",
 }
+
+UNSETTLED = (
+    "Public cases that were answered wrongly, and those whose lines do not hold the cause by their label (not derivable): there"
+    " `unknown` or `possible` is the best answer. Below them those that were answered rightly, but not as confirmed."
+)
 
 
 def render(data: Mapping[str, Any]) -> str:
@@ -222,10 +229,7 @@ def _healthy(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _unsettled_section(data: Mapping[str, Any]) -> Iterator[str]:
-    yield (
-        "## What stays unknown, and why\n\nPublic cases that were answered wrongly, and those whose lines do not hold the cause by"
-        " their label (`not derivable`): there `unknown` or `possible` is the best answer.\n"
-    )
+    yield f"## What stays unknown, and why\n\n{_wrapped(UNSETTLED)}\n"
     yield _table(
         ["case", "cause by the label", "said", "why", "facts that were missing"],
         ([r["id"], f"`{r['expected']}`", _said(r), _why(r), "; ".join(map(_cell, r["missing"])) or "-"] for r in data["unsettled"]),
