@@ -29,7 +29,8 @@ OFF_CLOCK = 2.0
 
 TROUBLE = (
     "aer", "block_io", "edac", "ext4", "ghes", "gpfs", "lustre", "mce", "memory_failure", "mlx5", "nfs",
-    "nvidia_fabric", "nvidia_mmu_fault", "nvidia_sxid", "nvidia_xid", "nvme", "nvrm_off_bus", "xfs",
+    "nvidia_fabric", "nvidia_gsp_limited", "nvidia_mmu_fault", "nvidia_sxid", "nvidia_xid", "nvme", "nvrm_off_bus",
+    "xfs",
 )  # fmt: skip
 """Families about what a program depends on."""
 
