@@ -2,7 +2,7 @@
 
 from slurm_triage.facts import Job
 from slurm_triage.model import Owner
-from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
+from slurm_triage.rules import Said, action, confirm, note, owner, refute, require, rule, summary, support
 
 
 @rule("unkillable_step", supersedes=("cancelled_by_user",))
@@ -42,6 +42,9 @@ def unkillable_step(job: Job) -> Said:
     yield confirm(job.node.stepd_gave_up)
     yield refute(job.cancel.by_state)
     yield support(job.node.reason_down)
+    blocked = job.kernel.of("cpu_lockup", where=lambda s: " blocked" in s.cite.text)
     yield owner(Owner.ADMIN)
     yield summary("Processes of the job did not die after SIGKILL; Slurm drains the node for that.")
     yield action("Find what they waited for (hung task lines), then resume the node.")
+    if blocked:
+        yield note(f"The kernel names one that waited: {blocked[0].sign.cite.text}")
