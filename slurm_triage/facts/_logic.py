@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from slurm_triage.model import Cite, Event, Fact
 
@@ -33,26 +33,34 @@ def _cites(items: Iterable[Cite | Event]) -> tuple[Cite, ...]:
     return tuple(found.values())
 
 
+def _of_all(facts: Sequence[Fact]) -> tuple[Cite, ...]:
+    """The citations of facts, each once. Mostly there is one fact that has any."""
+    cited = [f.cites for f in facts if f.cites]
+    if len(cited) < 2:
+        return cited[0] if cited else ()
+    return _cites(c for cites in cited for c in cites)
+
+
 def any_of(says: str, *facts: Fact) -> Fact:
     """True if one of them is, false if all are, else unknown."""
     good = [f for f in facts if f.holds]
     if good:
-        return Fact(says, True, _cites(c for f in good for c in f.cites))
+        return Fact(says, True, _of_all(good))
     open_ = [f for f in facts if f.holds is None]
     if open_:
-        return Fact(says, None, (), _join(f.because for f in open_), _join(f.how for f in open_))
-    return Fact(says, False, _cites(c for f in facts for c in f.cites), _join(f.because for f in facts))
+        return Fact(says, None, (), _join([f.because for f in open_]), _join([f.how for f in open_]))
+    return Fact(says, False, _of_all(facts), _join(f.because for f in facts))
 
 
 def all_of(says: str, *facts: Fact) -> Fact:
     """True if all are, false if one is not, else unknown."""
     bad = [f for f in facts if f.holds is False]
     if bad:
-        return Fact(says, False, _cites(c for f in bad for c in f.cites), _join(f.because for f in bad))
+        return Fact(says, False, _of_all(bad), _join(f.because for f in bad))
     open_ = [f for f in facts if f.holds is None]
     if open_:
-        return Fact(says, None, (), _join(f.because for f in open_), _join(f.how for f in open_))
-    return Fact(says, True, _cites(c for f in facts for c in f.cites))
+        return Fact(says, None, (), _join([f.because for f in open_]), _join([f.how for f in open_]))
+    return Fact(says, True, _of_all(facts))
 
 
 def negation(says: str, fact: Fact) -> Fact:
@@ -63,5 +71,5 @@ def negation(says: str, fact: Fact) -> Fact:
 
 
 def _join(texts: Iterable[str]) -> str:
-    found = [t for t in texts if t]
-    return found[0] if len(found) == 1 else "; ".join(dict.fromkeys(found))
+    found = list(dict.fromkeys(filter(None, texts)))
+    return found[0] if len(found) == 1 else "; ".join(found)

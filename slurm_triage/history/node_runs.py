@@ -50,13 +50,25 @@ def read(
 
 
 def _good(db: sqlite3.Connection, found: NodeRuns, first: int, last: int, kinds: frozenset[int]) -> None:
+    """Good runs, of the work of which others failed: all else tells nothing of nodes, and is most of it."""
     runs = found.placements.runs
-    rows = db.execute("SELECT day, workload, node, runs FROM good_day WHERE day BETWEEN ? AND ?", (first, last))
+    failing = {one for of_node in found.placements.failed.values() for one in of_node}
+    rows = _plain(db).execute("SELECT day, workload, node, runs FROM good_day WHERE day BETWEEN ? AND ?", (first, last))
     for day, kind, node, count in rows:  # there may be millions
-        if kind in kinds:
-            of_node, one = runs[node], work(kind, day)
+        if kind not in kinds:
+            continue
+        found.good += count
+        of_node = runs[node]  # a node is named even if all of its runs ended well
+        one = work(kind, day)
+        if one in failing:
             of_node[one] = of_node.get(one, 0) + count
-            found.good += count
+
+
+def _plain(db: sqlite3.Connection) -> sqlite3.Cursor:
+    """A cursor that gives bare tuples, which take half the time."""
+    cursor = db.cursor()
+    cursor.row_factory = None
+    return cursor
 
 
 def _bad(
