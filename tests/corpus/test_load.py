@@ -18,7 +18,7 @@ COUNTS = {
     "recorded-24.11-cgroup2": 13,
     "recorded-26.05": 129,
     "recorded-witnesses": 28,
-    "recorded-own": 201,
+    "recorded-own": 360,
     "public-cases": 105,
 }
 
