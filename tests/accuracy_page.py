@@ -48,6 +48,7 @@ def measured(processes: int = accuracy.PROCESSES) -> dict[str, Any]:
         "version": __version__,
         "corpora": corpora,
         "causes": {"public": _causes(public), "recorded": _causes(recorded)},
+        "wrong_confirmed": [wrong for s in (*recorded, *public) if (wrong := _wrong_confirmed(s))],
         "sure": sum(s.expected.derivable and s.expected.sure for s in public),
         "strengths": dict(Counter(s.answer.strength for s in public if s.expected.derivable)),
         "baselines": [asdict(row) for row in compare.compare(loaded, public)],
@@ -57,6 +58,13 @@ def measured(processes: int = accuracy.PROCESSES) -> dict[str, Any]:
         "robustness": [robustness.as_dict(robustness.measure(name, loaded, said)) for name in robustness.CHANGES],
         "healthy": healthy.as_dict(healthy.measure(processes=processes)),
     }
+
+
+def _wrong_confirmed(s: Scored) -> str:
+    """What is wrong with it, "" if nothing or not given as confirmed."""
+    if not s.expected.derivable or s.right or not s.confirmed:
+        return ""
+    return f"{s.id}: {s.answer.cause} instead of {s.expected.cause}"
 
 
 def _causes(scored: Sequence[Scored]) -> list[dict[str, Any]]:
@@ -165,6 +173,8 @@ def _sections(data: Mapping[str, Any]) -> Iterator[str]:
           r["confirmed_recall"], r["false_hardware"], r["hardware_recall"], r["citation_hits"], r["false_citations"]]
          for r in data["corpora"]),
     )  # fmt: skip
+    if data["wrong_confirmed"]:
+        yield "Wrong, and given as confirmed:\n\n" + "\n".join(f"- {case}" for case in data["wrong_confirmed"]) + "\n"
     strengths = ", ".join(f"{n} {name}" for name, n in sorted(data["strengths"].items()))
     yield f"Of the derivable public cases the answers were: {strengths}.\n"
     yield f"## Side by side\n\n{_wrapped(ABOUT['baselines'])}\n"

@@ -25,6 +25,9 @@ def test_the_page_names_every_weakness_that_was_measured() -> None:
     page = render(data)
     for row in data["unsettled"]:
         assert row["id"] in page
+    assert len(data["wrong_confirmed"]) == sum(row["wrong_confirmed"] for row in data["corpora"])
+    for case in data["wrong_confirmed"]:
+        assert case in page
     for row in data["robustness"]:
         for case in (*row["wrong_confirmed"], *row["false_hardware"]):
             assert case in page

@@ -17,11 +17,13 @@ KNOWN: frozenset[tuple[str, str]] = frozenset(
     (f"{log}, alone", cause)
     for log, cause in (
         ("output/composed_warnings_of_healthy_jobs.log", "container_runtime_setup"),
+        ("output/cpython_tests_library.log", "app_error"),
         ("output/errno_table.log", "disk_quota"),
         ("output/expected_crashes.log", "app_segfault"),
         ("output/explain_printed.log", "disk_quota"),
         ("output/shell_trace.log", "command_not_found"),
         ("output/training_mlp.log", "rendezvous_failed"),
+        ("output/training_with_retries.log", "gpu_oom"),
         ("output/training_with_retries.log", "process_limit"),
         ("output/training_with_retries.log", "nfs_error"),
         ("slurmctld/composed_day.log", "unkillable_step"),
