@@ -87,6 +87,8 @@ class Cancel:
         says = "the job's last step was cancelled with scancel"
         steps = [s for s in self.accounting.steps if s.state == "CANCELLED" and s.cancelled_by]
         last = [s for s in steps if s.step == self.exits.last_step]
+        if last and any("application called MPI_Abort" in s.cite.text for s in self.log.of("mpi_abort")):
+            return unknown(says, "MPI_Abort makes Slurm's PMI-2 cancel the step in the user's name", CTLD_HOW)
         fits = self._ended_by_signal or self.accounting.state == "COMPLETED"
         if last and fits:
             return true(says, last)

@@ -26,6 +26,8 @@ SHELL_LINES = (
     "dataloader_worker_killed",
 )  # fmt: skip
 """Families in which a shell, a launcher or a parent says that a process below it died of a signal."""
+PARENTS = ("torchrun_child_signal", "dataloader_worker_killed")
+"""Of these, parents in Python, which end with the exit code 1 whatever their worker died of."""
 TEARDOWN = (signals.SIGTERM, signals.SIGKILL)
 UNCUT = ("sacct_json", "scontrol_job")
 """Sources that print exit codes of 128 and more as they are, whatever the version."""
@@ -39,7 +41,7 @@ class Death:
 
     `witness` says how it is known: `status` (wait status), `accounting`, `slurm` (a message of srun or slurmd),
     `kernel`, `shell` (the message of the shell or launcher above the process), `convention` (an exit code of 128 + n:
-    a program below may have died). `task` is the record of a `status`.
+    a program below may have died). `task` is the record of a `status`. `wrapped`: its parent ends with 1 of it.
     """
 
     signal: int | None
@@ -51,6 +53,7 @@ class Death:
     node: str | None = None
     at: Stamp | None = None
     task: TaskExit | None = None
+    wrapped: bool = False
 
 
 class Exits:
@@ -240,10 +243,15 @@ class Exits:
             script = re.search(r"/job0*(\d{1,12})/slurm_script", sign.cite.text)
             if script and self.attempt.job_id is not None and script[1] != self.attempt.job_id:
                 continue  # bash names the script of another job
-            if sign.id == "dataloader_worker_killed" and number == signals.SIGBUS:
-                continue  # of shared memory that is full: a rule of its own asks for that line
+            if sign.id == "dataloader_worker_killed":
+                number = number or signals.number_of(sign.fields.get("signal", "").capitalize())
+                if number == signals.SIGBUS:
+                    continue  # of shared memory that is full: a rule of its own asks for that line
             if number:
-                found.append(Death(number, None, "shell", sign.cite, "batch", None, sign.node, sign.at))
+                wrapped = sign.id in PARENTS and number != signals.SIGTERM  # with which it ends the others
+                found.append(
+                    Death(number, None, "shell", sign.cite, "batch", None, sign.node, sign.at, wrapped=wrapped)
+                )
         return found
 
     def _by_code(self) -> list[Death]:
@@ -278,6 +286,8 @@ class Exits:
             if death.code in codes:
                 return True
         elif info.signal == number or SHELL_BASE + number in codes:
+            return True
+        if death.wrapped and 1 in codes:
             return True
         failed = bool(info.signal) or any(codes)
         if failed and self._in_last_step(death):

@@ -14,6 +14,9 @@ from slurm_triage.model import Cite, ControllerJob, Fact, JobRecord, Sign, StepR
 IO_ERROR, PROLOG_FAILED = 53, 54
 ENOENT, EACCES, ENOEXEC = "No such file or directory", "Permission denied", "Exec format error"
 
+CUT_INTERPRETER = "bad interpreter("
+"""Where the first line of a script ends in CR LF, slurmstepd's message is cut before its error text."""
+
 
 class Launch:
     """Whether Slurm could start what it was told to start."""
@@ -126,7 +129,8 @@ class Launch:
 
     def execve(self, error: str) -> tuple[Sign, ...]:
         """slurmstepd's execve() lines with this error text."""
-        return tuple(s for s in self.log.of("slurm_execve", "slurmd_execve") if error in s.cite.text)
+        lines = self.log.of("slurm_execve", "slurmd_execve")
+        return tuple(s for s in lines if error in s.cite.text or (error == ENOENT and CUT_INTERPRETER in s.cite.text))
 
     def _program(self, says: str, error: str, *ids: str) -> Fact:
         by_stepd = self.execve(error)

@@ -28,7 +28,8 @@ SILENT = frozenset({
     "log_end", "log_tail", "log_empty", "python_traceback", "python_exception_chain", "alloc_granted", "alloc_queued",
     "alloc_relinquished", "client_exit", "slurm_cancelled", "slurm_cancelled_signal", "srun_aborted",
     "srun_force_terminated", "srun_task_exit", "srun_task_signal", "srun_task_status", "srun_terminating",
-    "slurm_task_failure", "ctld_complete", "ctld_start", "ctld_submit", "slurmd_cancelled",
+    "slurm_task_failure", "ctld_complete", "ctld_start", "ctld_submit", "ctld_recovered", "ctld_restarted",
+    "slurmd_cancelled", "task_start",
     "slurmd_done", "slurmd_launch", "slurmd_task_exit", "slurmd_task_signal", "slurmd_task_started",
     "slurmd_sent_signal", "kernel_boot", "nvidia_gpu_uuid", "callbacks_suppressed", "mpirun_task_signal",
     "mpi_launcher_note",
@@ -85,6 +86,9 @@ PROMPT = re.compile(
 )
 """A command at an interactive shell's prompt: the one before it has ended."""
 
+LAUNCHERS = ("hydra_", "mpiexec", "mpirun", "orted", "prted", "prterun", "orterun", "pmi_proxy")
+"""How the names of launchers' processes begin."""
+
 TEARDOWN = (signals.SIGTERM, signals.SIGKILL)
 
 
@@ -132,13 +136,13 @@ class Proof:
             return unknown(says, against, "read the output from the first error on: which of them ended the program?")
         return true(says, last.cites)
 
-    def unopposed(self, says: str, witness: Fact, *kin: str) -> Fact:
+    def unopposed(self, says: str, witness: Fact, *kin: str, died_of: tuple[int, ...] = ()) -> Fact:
         """The witness holds, and nothing that was read tells another story than the families `kin` do."""
         if not witness.holds:
             return unknown(says, witness.because, witness.how)
         other = next(self._other_stories((), frozenset(kin)), None)
         against = other and f"{other.cite.file} line {other.cite.line} tells of something else ({other.id})"
-        against = against or next(self._other_ends(()), None) or next(self._deaths_elsewhere((), ()), None)
+        against = against or next(self._other_ends(died_of), None) or next(self._deaths_elsewhere((), died_of), None)
         return unknown(says, against, self.log.how) if against else true(says, witness.cites)
 
     # ------------------------------------------------------------------------------------------ what speaks against it
@@ -277,6 +281,8 @@ class Proof:
         other = next(self._before(death, frozenset(kin)), None)
         if other is not None:
             return unknown(says, f"{other.file} line {other.line} tells of something else", self.log.how)
+        if self._launcher_crashed:
+            return unknown(says, "it was the launcher's own process that crashed", self.log.how)
         trouble = self.kernel.trouble_inside
         if trouble.holds or (trouble.holds is None and self.kernel.of(*TROUBLE)):
             return unknown(says, trouble.because or trouble.says, trouble.how or self.log.how)
@@ -288,10 +294,17 @@ class Proof:
         named = {_place(s) for s in (*self.log.of(*CAUSES), *self.telling.own_errors)}
         named |= {(d.cite.file, d.cite.line) for d in self.exits.deaths if d.signal in TEARDOWN}
         other = next((c for c in self._before(death, frozenset(kin)) if (c.file, c.line) in named), None)
+        if other is None and self._launcher_crashed:
+            return unknown(says, "it was the launcher's own process that crashed", self.log.how)
         if other is not None or self.memory.oom_killed.holds:
             why = f"{other.file} line {other.line} names one" if other else self.memory.oom_killed.says
             return unknown(says, why, self.log.how)
         return true(says, death.cites[:1])
+
+    @once
+    def _launcher_crashed(self) -> bool:
+        """Whether the kernel names a process of an MPI launcher: those crash when their ranks have ended on them."""
+        return any(s.fields.get("comm", "").startswith(LAUNCHERS) for s in self.log.of("x86_segfault", "x86_trap"))
 
     def _before(self, death: Fact, kin: frozenset[str]) -> Iterator[Cite]:
         """Lines of another story above the first line of a death, in its file; kills too."""

@@ -3,9 +3,16 @@
 from slurm_triage import signals
 from slurm_triage.facts import Job
 from slurm_triage.facts._logic import all_of, any_of, negation
+from slurm_triage.facts.program import ERROR_LINES, OWN_FAULT
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
 from slurm_triage.rules._own_error import own_error
+
+TOLD = (
+    *ERROR_LINES, "error_line", "file_exists", "file_permission", "program_not_found", "sigabrt_text", "cpp_exception",
+    "module_not_found", "floating_point_text", "x86_trap", "mpi_error", "conda_error", "cuda_no_device", "io_error",
+)  # fmt: skip
+"""How programs name errors that have no finer cause."""
 
 
 @rule("app_error")
@@ -44,6 +51,7 @@ def app_error(job: Job) -> Said:
             "the exit was the program's own, and neither its output nor the node's kernel log names a finer cause",
             program.nothing_else_seen,
             job.telling.no_finer_cause,
+            job.proof.unopposed("nothing else is told", program.failed_by_itself, *TOLD, died_of=OWN_FAULT),
             negation("it did not fail right after a pause", job.scheduling.failed_after_pause),
             negation("no trouble of device or file system fell into the job's time", job.kernel.trouble_inside),
         )

@@ -7,6 +7,9 @@ from slurm_triage.rules._advice import fitting_advice
 from slurm_triage.rules._storage import CARRIERS
 from slurm_triage.rules._told import ECHOES, proven, told_by
 
+SHORT = "Wrote only"
+"""A write that was cut short: by a full disk, a quota or a limit on file sizes."""
+
 
 @rule("disk_full_node_local", supersedes=(*ECHOES, "container_runtime_setup", "bus_error_io"))
 def disk_full_node_local(job: Job) -> Said:
@@ -40,7 +43,8 @@ def disk_full_node_local(job: Job) -> Said:
     """
     yield from told_by(job, "the program says that a file system is full", job.storage.no_room, ("io_error",))
     if job.storage.named_local:
-        yield from proven(job, "a file system of the node is full", job.storage.no_room, *CARRIERS)
+        said = [s for s in job.storage.no_room if SHORT not in s.cite.text]
+        yield from proven(job, "a file system of the node is full", said, *CARRIERS)
     if job.storage.no_room and not job.storage.full_local.holds:
         yield refute(job.storage.full_shared)
     yield owner(Owner.ADMIN)

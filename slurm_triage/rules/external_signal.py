@@ -1,7 +1,7 @@
 """Rule: a kill from outside."""
 
 from slurm_triage.facts import Job
-from slurm_triage.facts._logic import all_of, negation
+from slurm_triage.facts._logic import all_of, negation, true
 from slurm_triage.facts.shortage import daemon_killed, daemon_may_have_killed
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, note, owner, refute, require, rule, summary, support
@@ -62,6 +62,9 @@ def external_signal(job: Job) -> Said:
     yield refute(cancel.by_state)
     yield refute(cancel.request_logged)
     yield refute(job.node.lost)
+    calls = [s for s in job.log.of("mpi_abort") if "application called MPI_Abort" in s.cite.text]
+    if calls:
+        yield refute(true("a rank called MPI_Abort, so that its launcher killed the others", calls))
     yield refute(job.log.has("srun tore the step down by itself", "srun_terminating", "slurm_task_failure"))
     yield owner(Owner.UNKNOWN)
     if daemon.holds or maybe.holds:
