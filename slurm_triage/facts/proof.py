@@ -29,7 +29,7 @@ SILENT = frozenset({
     "alloc_relinquished", "client_exit", "slurm_cancelled", "slurm_cancelled_signal", "srun_aborted",
     "srun_force_terminated", "srun_task_exit", "srun_task_signal", "srun_task_status", "srun_terminating",
     "slurm_task_failure", "ctld_complete", "ctld_start", "ctld_submit", "ctld_recovered", "ctld_restarted",
-    "slurmd_cancelled", "task_start",
+    "slurmd_cancelled",
     "slurmd_done", "slurmd_launch", "slurmd_task_exit", "slurmd_task_signal", "slurmd_task_started",
     "slurmd_sent_signal", "kernel_boot", "nvidia_gpu_uuid", "callbacks_suppressed", "mpirun_task_signal",
     "mpi_launcher_note",
@@ -39,6 +39,9 @@ SILENT = frozenset({
 })  # fmt: skip
 """Families that name no cause: how things start, that and how processes ended. Deaths among them are looked at as such
 (`_deaths_elsewhere`), cancellations too (`_other_ends`)."""
+
+STATUSES = "task_exits"
+"""Source of the witnesses' records: they tell of ends only, which are looked at as such."""
 
 FOLLOWERS = frozenset({
     "nccl_remote_exit", "nccl_timeout", "nccl_system_error", "gloo_timeout", "pmix_peer_lost", "mpi_transport_canceled",
@@ -169,7 +172,7 @@ class Proof:
         for sign in lines:
             first.setdefault(sign.cite.file, sign.cite.line)
         for sign in self.log.signs:
-            if sign.id in own or sign.id in kin or sign.id in SILENT:
+            if sign.id in own or sign.id in kin or sign.id in SILENT or sign.cite.source == STATUSES:
                 continue
             if _place(sign) in places and (sign.id in ERRORS or sign.id in CARRIERS):
                 continue  # the same line, as an error of any kind or as it was handed on
@@ -315,7 +318,7 @@ class Proof:
             if other.signal in TEARDOWN and other.cite.line < first.get(other.cite.file, 0):
                 yield other.cite
         for sign in self.log.signs:
-            told = sign.id not in SILENT and sign.id not in kin
+            told = sign.id not in SILENT and sign.id not in kin and sign.cite.source != STATUSES
             if told and sign.cite.line < first.get(sign.cite.file, 0):
                 yield sign.cite
 
