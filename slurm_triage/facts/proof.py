@@ -25,10 +25,12 @@ from slurm_triage.model import Cite, Fact, Sign
 from slurm_triage.sources._messages import label_of
 
 SILENT = frozenset({
+    "error_frame", "error_message", "java_vm_crash",
     "log_end", "log_tail", "log_empty", "python_traceback", "python_exception_chain", "alloc_granted", "alloc_queued",
     "alloc_relinquished", "client_exit", "slurm_cancelled", "slurm_cancelled_signal", "srun_aborted",
     "srun_force_terminated", "srun_task_exit", "srun_task_signal", "srun_task_status", "srun_terminating",
     "slurm_task_failure", "ctld_complete", "ctld_start", "ctld_submit", "ctld_recovered", "ctld_restarted",
+    "ctld_kill_request", "ctld_denied", "ctld_epilog_fail", "slurmd_epilog_failed",
     "slurmd_cancelled",
     "slurmd_done", "slurmd_launch", "slurmd_task_exit", "slurmd_task_signal", "slurmd_task_started",
     "slurmd_sent_signal", "kernel_boot", "nvidia_gpu_uuid", "callbacks_suppressed", "mpirun_task_signal",
@@ -174,6 +176,8 @@ class Proof:
         for sign in self.log.signs:
             if sign.id in own or sign.id in kin or sign.id in SILENT or sign.cite.source == STATUSES:
                 continue
+            if sign.id == "ctld_drain" and "epilog" in sign.cite.text.lower():
+                continue  # a node's Epilog runs after the job
             if _place(sign) in places and (sign.id in ERRORS or sign.id in CARRIERS):
                 continue  # the same line, as an error of any kind or as it was handed on
             follows = sign.cite.line > first.get(sign.cite.file, sign.cite.line)
