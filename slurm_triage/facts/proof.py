@@ -176,7 +176,7 @@ class Proof:
         for sign in self.log.signs:
             if sign.id in own or sign.id in kin or sign.id in SILENT or sign.cite.source == STATUSES:
                 continue
-            if sign.id == "ctld_drain" and "epilog" in sign.cite.text.lower():
+            if sign.id == "ctld_drain" and ("epilog" in sign.cite.text.lower() or self.log.of("ctld_epilog_fail")):
                 continue  # a node's Epilog runs after the job
             if _place(sign) in places and (sign.id in ERRORS or sign.id in CARRIERS):
                 continue  # the same line, as an error of any kind or as it was handed on
