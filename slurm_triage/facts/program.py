@@ -148,8 +148,15 @@ class Program:
 
     @once
     def died_of_own_fault(self) -> Fact:
-        """It died of a signal that a program brings upon itself: abort, arithmetic fault, closed pipe, ulimit."""
-        return self.exits.may_have_died_of(*OWN_FAULT)
+        """It died of a signal that a program brings upon itself: abort, arithmetic fault, closed pipe, ulimit.
+
+        Unknown where the job's own end does not show it: a script may start what aborts, and go on.
+        """
+        died = self.exits.may_have_died_of(*OWN_FAULT)
+        fitting = [d for d in self.exits.deaths if d.signal in OWN_FAULT and self.exits.fits_end(d)]
+        if died.holds and not fitting:
+            return unknown(died.says, "such a death was seen, but the job's own end does not show it", self.log.how)
+        return died
 
     @once
     def says_bad_input(self) -> Fact:

@@ -53,6 +53,9 @@ ERRORS = (
 
 IGNORED = 200
 """Lines that a traceback below `Exception ignored in` may have."""
+NEAR_END = 20
+"""Lines from the end of a file in which an error may be the last thing that the program did."""
+
 
 CAUSES = (
     "gpu_oom", "cuda_ecc", "cuda_illegal_access", "cuda_launch_failed", "cuda_device_assert", "cuda_nvlink_error",
@@ -217,6 +220,19 @@ class Telling:
 
     def other_error(self, *ids: str) -> Sign | None:
         """The last error that the program names and that is of none of these families."""
+    @once
+    def calm_end(self) -> Fact:
+        """No error and no crash is told within the last lines of the output: else a script may have hidden it."""
+        says = "the last lines of the output tell of no error"
+        told = [s.cite for s in self._statements]
+        told += [s.cite for s in self.log.of("shell_signal")]  # with its line and pid; bare words may be quoted
+        ends = {end.cite.file: end.cite.line for end in self.log.ends}
+        near = [c for c in told if c.file in ends and ends[c.file] - c.line < NEAR_END]
+        if near:
+            why = f"{near[0].file} line {near[0].line} tells of one, and the script may have gone on after it"
+            return unknown(says, why, "see whether the script stops on errors (set -e)")
+        return true(says, self.log.ends[:1]) if self.log.ends else unknown(says, self.log.unread, self.log.how)
+
         wanted = set(ids)
         for sign in reversed(self._statements):
             if not self._by_line[_place(sign)] & wanted:

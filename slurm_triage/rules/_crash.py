@@ -37,7 +37,8 @@ def crash(job: Job, number: int, *log_ids: str, unless: Fact | None = None) -> I
         yield confirm(witness)
     if may.holds:
         may = all_of(may.says, may, job.proof.no_cause_before(may, *KIN, *log_ids))
-    yield support(may)
+    if not job.telling.survived.holds:  # else the script went on after it: possible, no more
+        yield support(may)
     yield refute(srun_errno(job, number))
     first = job.ranks.first
     yield when(first.at if first else job.attempt.end)

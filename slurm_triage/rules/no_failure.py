@@ -30,7 +30,8 @@ def no_failure(job: Job) -> Said:
     Sources: https://slurm.schedmd.com/job_exit_code.html, https://slurm.schedmd.com/job_state_codes.html
     """
     yield require(job.outcome.ended_well)
-    yield confirm(all_of("it ended well and hides nothing", job.outcome.ended_well, job.outcome.nothing_hidden))
+    hides_nothing = all_of("it hides nothing", job.outcome.nothing_hidden, job.telling.calm_end)
+    yield confirm(all_of("it ended well and hides nothing", job.outcome.ended_well, hides_nothing))
     yield support(job.outcome.ended_well)
     yield refute(negation("a step did not end well", job.outcome.all_steps_fine))
     yield refute(job.memory.oom_killed)
