@@ -27,6 +27,8 @@ from slurm_triage.history.store import History
 from slurm_triage.report.document import document
 from slurm_triage.report.text import render
 from tests.bench.agents import bench_agents
+from tests.bench.history import SIZES as LARGE
+from tests.bench.history import bench_large
 from tests.bench.live import bench_live
 from tests.bench.log_scan import SIZES, bench_log_scan
 from tests.bench.service import JOBS, bench_service
@@ -181,6 +183,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--runs", type=int, default=11, help="runs of each command (default %(default)s)")
     parser.add_argument("--rows", type=int, default=ROWS, help="records of the history (default %(default)s)")
+    parser.add_argument(
+        "--jobs", type=int, nargs="+", default=list(LARGE), help="jobs of large histories (default %(default)s)"
+    )
     parser.add_argument("--storm", type=int, default=JOBS, help="bad jobs for the service (default %(default)s)")
     parser.add_argument(
         "--logs", type=int, nargs="+", default=list(SIZES), help="MiB of long logs (default %(default)s)"
@@ -193,6 +198,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             write(sample(), work / "job")
             print("== history", flush=True)
             for line in bench_history(work / "history.sqlite", options.rows):
+                print(line, flush=True)
+            for line in bench_large(work, options.jobs):
                 print(line, flush=True)
             scripts = Path(sys.executable).parent
             history = ["--db", str(work / "history.sqlite")]
