@@ -31,7 +31,7 @@ test: lint  ## lint, then all tests
 
 accuracy: venv-dev  ## score the diagnosis over the corpora, CORPUS=DIR, or what people corrected in HISTORY=FILE (LIST=1: every miss)
 	$(BIN)/python -m tests.accuracy $(if $(CORPUS),--corpus '$(CORPUS)') $(if $(HISTORY),--history "$$HISTORY") $(if $(LIST),--list) \
-		$(if $(CORPUS)$(HISTORY),,--baselines --healthy)
+		$(if $(CORPUS)$(HISTORY),,--baselines --healthy --nodes)
 
 accuracy-page: venv-dev  ## measure all of it and write docs/explanation/accuracy.md
 	$(BIN)/python -m tests.accuracy --page

@@ -305,6 +305,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="every miss, with what was expected")
     parser.add_argument("--baselines", action="store_true", help="other ways to answer beside it, on the public cases")
     parser.add_argument("--healthy", action="store_true", help="count the false positives on healthy logs, too")
+    parser.add_argument("--nodes", action="store_true", help="simulate whom `sdiag-history nodes` blames, and misses")
     parser.add_argument("--page", action="store_true", help="measure everything, write docs/explanation/accuracy.md")
     parser.add_argument("--processes", type=int, default=PROCESSES, metavar="N", help="default %(default)s")
     options = parser.parse_args(argv)
@@ -356,6 +357,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         shown.append(healthy.text(found, every=True))
         output.append({"healthy": healthy.as_dict(found)})
         bad += len(found.false)
+    if options.nodes:
+        from tests.history import simulate
+
+        shown.append("\n".join(simulate.lines()))
     print(json.dumps(output, indent=2, ensure_ascii=True) if options.json else "\n\n".join(shown))
     if bad:
         print(f"accuracy: {bad} false citations, failed cases (--list shows them) or false positives", file=sys.stderr)
