@@ -51,11 +51,11 @@ ERRORS = (
 """Families with which any program names its error, whatever it is."""
 
 
-IGNORED = 200
-"""Lines that a traceback below `Exception ignored in` may have."""
 NEAR_END = 20
 """Lines from the end of a file in which an error may be the last thing that the program did."""
 
+IGNORED = 200
+"""Lines that a traceback below `Exception ignored in` may have."""
 
 CAUSES = (
     "gpu_oom", "cuda_ecc", "cuda_illegal_access", "cuda_launch_failed", "cuda_device_assert", "cuda_nvlink_error",
@@ -218,8 +218,6 @@ class Telling:
             return false(says, "a step failed", self.program.step_failed_unseen.cites)
         return all_of(says, completed)
 
-    def other_error(self, *ids: str) -> Sign | None:
-        """The last error that the program names and that is of none of these families."""
     @once
     def calm_end(self) -> Fact:
         """No error and no crash is told within the last lines of the output: else a script may have hidden it."""
@@ -233,6 +231,8 @@ class Telling:
             return unknown(says, why, "see whether the script stops on errors (set -e)")
         return true(says, self.log.ends[:1]) if self.log.ends else unknown(says, self.log.unread, self.log.how)
 
+    def other_error(self, *ids: str) -> Sign | None:
+        """The last error that the program names and that is of none of these families."""
         wanted = set(ids)
         for sign in reversed(self._statements):
             if not self._by_line[_place(sign)] & wanted:
