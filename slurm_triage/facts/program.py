@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slurm_triage import signals
 from slurm_triage.attempts import Attempt
+from slurm_triage.facts._errors import NAMED
 from slurm_triage.facts._logic import all_of, any_of, false, negation, true, unknown
 from slurm_triage.facts._once import once
 from slurm_triage.facts.accounting import Accounting
@@ -14,11 +15,17 @@ from slurm_triage.facts.ranks import Ranks
 from slurm_triage.model import Fact, Sign
 
 KERNEL_LINE = {
-    signals.SIGSEGV: ("x86_segfault", "arm64_fault", "general_protection"),
+    signals.SIGSEGV: ("x86_segfault", "arm64_fault", "x86_trap"),
     signals.SIGILL: ("x86_trap", "arm64_fault"),
     signals.SIGFPE: ("x86_trap",),
+    signals.SIGTRAP: ("x86_trap",),
 }
-TRAP_WORD = {signals.SIGILL: "invalid opcode", signals.SIGFPE: "divide error", signals.SIGSEGV: "general protection"}
+TRAP_WORD = {
+    signals.SIGILL: "invalid opcode",
+    signals.SIGFPE: "divide error",
+    signals.SIGSEGV: "general protection",
+    signals.SIGTRAP: "int3",
+}
 OWN_FAULT = (
     signals.SIGABRT,
     signals.SIGFPE,
@@ -39,7 +46,7 @@ ERROR_LINES = (
     "python_exception", "python_traceback", "usage_error", "file_not_found", "glibc_abort", "assertion_failed",
     "fortran_runtime", "module_not_found", "shared_library_missing", "glibc_not_found", "workflow_error", "mpi_abort",
     "cuda_no_kernel_image", "cuda_error_other", "torchrun_root_cause", "license_error", "conda_error", "runtime_panic",
-    "language_error",
+    "language_error", *NAMED,
 )  # fmt: skip
 """Signatures of lines in which a program or runtime names its own error."""
 

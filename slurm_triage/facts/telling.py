@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable
 
+from slurm_triage.facts._errors import NAMED
 from slurm_triage.facts._logic import all_of, false, true, unknown
 from slurm_triage.facts._once import once
 from slurm_triage.facts.accounting import Accounting
@@ -47,6 +48,7 @@ ERRORS = (
     "assertion_failed",
     "glibc_abort",
     "language_error",
+    *NAMED,
 )
 """Families with which any program names its error, whatever it is."""
 

@@ -22,7 +22,10 @@ ABSOLUTE = re.compile(r"(?:^|[\s'\"‘`:])/\S")
 
 OWN_ERRORS = ("module_not_found", "usage_error", "conda_error", "file_not_found", "file_exists", "program_not_found")
 """Families that tell of a wrong call: an option, a module, an environment, a path."""
-SURE_ERRORS = ("usage_error", "conda_error", "glibc_not_found", "cuda_no_kernel_image")
+SURE_ERRORS = (
+    "usage_error", "conda_error", "glibc_not_found", "cuda_no_kernel_image", "argument_list_too_long", "script_error",
+    "java_launch",
+)  # fmt: skip
 """Those of them that end the program that prints them."""
 
 

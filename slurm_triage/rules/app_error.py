@@ -7,6 +7,7 @@ from slurm_triage.facts.program import ERROR_LINES, OWN_FAULT
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, refute, require, rule, summary, support
 from slurm_triage.rules._own_error import own_error
+from slurm_triage.rules._spoken import named, spoken
 
 TOLD = (
     *ERROR_LINES, "error_line", "file_exists", "file_permission", "program_not_found", "sigabrt_text", "cpp_exception",
@@ -56,8 +57,10 @@ def app_error(job: Job) -> Said:
             negation("no trouble of device or file system fell into the job's time", job.kernel.trouble_inside),
         )
     )
+    yield support(named(job))
     yield support(program.named_error)
     yield support(program.kernel_fault(signals.SIGFPE))
+    yield support(program.kernel_fault(signals.SIGTRAP))
     yield support(
         all_of(
             "it ended with an error and not by SIGKILL or SIGTERM",
@@ -83,13 +86,11 @@ def app_error(job: Job) -> Said:
 
 
 def _what(job: Job) -> str:
-    """The error line if there is one, else the exit in words."""
-    line = job.program.last_error
+    """The error with its frame if it is named, else the exit in words."""
+    error = spoken(job)
     info = job.exits.job_exit[0]
     how = info.meaning if info.shown_by_sacct or info.code is not None else "exit code not seen"
     own = [d for d in job.exits.deaths if d.signal in (signals.SIGABRT, signals.SIGFPE, signals.SIGXCPU)]
     if own and own[0].signal:
         how = signals.meaning(None, own[0].signal)
-    if line is not None:
-        return f"{line.cite.text.strip()[:160]} ({how})"
-    return how
+    return f"{error.text} ({how})" if error is not None else how

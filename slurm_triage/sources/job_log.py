@@ -4,7 +4,8 @@ Lines of slurmstepd and srun speak with Slurm's voice (catalog/slurm), all other
 (catalog/program). Kernel lines that somebody printed there keep the program's voice and get the id `quoted_<id>`.
 
 Beside the lines that a catalog knows, every file yields how it ends: `log_end` (the last line that is not empty) and
-`log_tail` (each of the last five), or `log_empty`, and the lines that only one software stack prints (catalog/stack).
+`log_tail` (each of the last five), or `log_empty`, the lines that only one software stack prints (catalog/stack), and
+of reports of errors the frame in the user's own code (`error_frame`) and a message below the heading (`error_message`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from slurm_triage.model import Event, Voice
 from slurm_triage.sources import TEXT_LIMIT, Context
 from slurm_triage.sources._catalog import Signature, folders
 from slurm_triage.sources._finder import Chunk, finder
+from slurm_triage.sources._frames import Frames
 from slurm_triage.sources._messages import (
     Hit,
     Keeper,
@@ -157,16 +159,20 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
     keeper = Keeper()
     stacks = Stacks()
     tracebacks = _Tracebacks()
+    frames = Frames(keeper)
     root: Hit | None = None
     tail: list[tuple[int, str]] = []
     terminal = file.base.lower().startswith(("client", "terminal"))
     for chunk in finder(_catalogs(), (_HEADER,)).chunks(file, context.scan):
         tail = (tail + chunk.last(TAIL))[-TAIL:]
-        for index, text in _telling(chunk, tracebacks):
+        for index, text in _telling(chunk, tracebacks, frames):
             number, label = chunk.first + index, label_of(text)
+            frames.inside(number, text, label.text.strip(), _rest(text, label))
             ended = tracebacks.ends(number, label.text.strip(), _rest(text, label))
             families = stacks.take(number, text, chunk.marked.get(index, []))
-            for hit in _line(number, text, label, families, keeper, ended):
+            hits = _line(number, text, label, families, keeper, ended)
+            frames.named(label.text.strip(), hits, ended)
+            for hit in hits:
                 if hit.id == "torchrun_root_cause":
                     root = hit
                 elif hit.id == "torchrun_failure_detail" and root and number <= root.number + 8:
@@ -186,13 +192,13 @@ def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
     yield from stacks.events(KIND, file, context)
 
 
-def _telling(chunk: Chunk, tracebacks: _Tracebacks) -> Iterator[tuple[int, str]]:
-    """Index and text of the lines that may say something: those with a hint, and all while a traceback is open."""
+def _telling(chunk: Chunk, tracebacks: _Tracebacks, frames: Frames) -> Iterator[tuple[int, str]]:
+    """Index and text of the lines that may say something: those with a hint, and all while a report is open."""
     marked = iter((*chunk.marked, chunk.count))
     at = next(marked)
     index = 0
     while index < chunk.count:
-        if not tracebacks.open(chunk.first + index):
+        if not frames.open() and not tracebacks.open(chunk.first + index):
             index = at
         if index >= at:
             if at == chunk.count:

@@ -182,7 +182,7 @@ def test_lines_that_other_causes_print_too(line: str) -> None:
 
 def test_every_family_of_the_lists_is_one_of_a_catalog() -> None:
     known = {signature.id for folder in folders() for signature in load(folder).signatures}
-    assert known >= (SILENT | FOLLOWERS) - {"log_end", "log_tail", "log_empty"}
+    assert known >= (SILENT | FOLLOWERS) - {"log_end", "log_tail", "log_empty", "error_frame", "error_message"}
 
 
 def test_a_prompt_after_it_ends_the_command() -> None:

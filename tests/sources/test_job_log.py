@@ -18,7 +18,7 @@ from slurm_triage.sources._messages import job_and_step, label_of, node_name
 from slurm_triage.sources._names import is_output_name
 
 CONTEXT = Context(Clock(offset_of("Z")), Manifest())
-ENDS = {"log_tail", "log_end", "log_empty"}
+ENDS = {"log_tail", "log_end", "log_empty", "error_frame"}
 
 
 def signs(text: str | bytes, name: str = "job.out") -> list[Sign]:

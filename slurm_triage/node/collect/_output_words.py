@@ -40,6 +40,8 @@ WORDS = (
     b"zsh:", b"env:", b"tcl_", b"ranks", b"interpreter", b"at line", b"     : ",
     b"process name", b"proc: [[", b"from other processes", b"running at", b"cleaning up", b"cleanup messages",
     b"problem with your", b"faq page", b"software.intel.com", b"wrote only",
+    b"inconsistency in", b"callstack", b"prelude.", b"# v  [", b"# c  [", b".lua:", b"node.js v", b"i refuse to",
+    b".pl line", b".pm line", b"-e line",
     b"exitcode", b"kernel", b"edac", b"machine check", b"link down", b"blocked for", b"resources", b"job step",
     b"step creation", b"job allocation", b"boot of",
     # what runs, where no traceback tells: what is advised has to fit it
