@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import false, true, unknown
 from slurm_triage.facts._once import once
+from slurm_triage.facts._outlived import kept
 from slurm_triage.model import ControllerJob, Fact, JobRecord, Sign
 
 KINDS = ("job_log",)
@@ -20,7 +21,7 @@ class Log:
 
     def __init__(self, attempt: Attempt) -> None:
         self.attempt = attempt
-        self.signs = tuple(e for e in attempt.events if isinstance(e, Sign))
+        self.signs = kept(attempt.events)
         self._by_id: dict[str, list[Sign]] = {}
         for sign in self.signs:
             self._by_id.setdefault(sign.id, []).append(sign)
