@@ -15,6 +15,7 @@ from slurm_triage.attempts import Attempt
 from slurm_triage.facts._kernel import TROUBLE, Kernel
 from slurm_triage.facts._logic import true, unknown
 from slurm_triage.facts._once import once
+from slurm_triage.facts._outlived import NEAR_END
 from slurm_triage.facts.cancel import Cancel
 from slurm_triage.facts.log import Log
 from slurm_triage.facts.memory import Memory
@@ -288,12 +289,25 @@ class Proof:
         other = next(self._before(death, frozenset(kin)), None)
         if other is not None:
             return unknown(says, f"{other.file} line {other.line} tells of something else", self.log.how)
+        if self._outlived(death):
+            return unknown(says, "only the output tells of it, and goes on after it", self.accounting.how)
         if self._launcher_crashed:
             return unknown(says, "it was the launcher's own process that crashed", self.log.how)
         trouble = self.kernel.trouble_inside
         if trouble.holds or (trouble.holds is None and self.kernel.of(*TROUBLE)):
             return unknown(says, trouble.because or trouble.says, trouble.how or self.log.how)
         return true(says, death.cites[:1])
+
+    def _outlived(self, death: Fact) -> bool:
+        """Whether a shell's word is all that tells of the death, and the output lives on for long: scripts go on."""
+        told = {(d.cite.file, d.cite.line): d.witness for d in self.exits.deaths}
+        places = {(c.file, c.line) for c in death.cites}
+        if self.exits.job_exit[1] is not None or any(told.get(place) != "shell" for place in places):
+            return False
+        ends = {end.cite.file: end.cite.line for end in self.log.ends}
+        if any(ends.get(file, 0) - line < NEAR_END for file, line in places):
+            return False
+        return self._life_after(tuple(s for s in self.log.signs if _place(s) in places), frozenset())
 
     def no_cause_before(self, death: Fact, *kin: str) -> Fact:
         """As `nothing_before`, for what names a cause by itself: a rule's own family, an error, a kill."""

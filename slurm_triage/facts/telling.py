@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from slurm_triage.facts._errors import NAMED
 from slurm_triage.facts._logic import all_of, false, true, unknown
 from slurm_triage.facts._once import once
+from slurm_triage.facts._outlived import NEAR_END
 from slurm_triage.facts.accounting import Accounting
 from slurm_triage.facts.log import Log
 from slurm_triage.facts.program import Program
@@ -52,9 +53,6 @@ ERRORS = (
 )
 """Families with which any program names its error, whatever it is."""
 
-
-NEAR_END = 20
-"""Lines from the end of a file in which an error may be the last thing that the program did."""
 
 IGNORED = 200
 """Lines that a traceback below `Exception ignored in` may have."""

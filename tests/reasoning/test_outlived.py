@@ -51,6 +51,16 @@ def test_the_error_stands_at_the_end(line: str) -> None:
     assert said(f"{PROGRESS}{WELL}{line}\n").cause != "unknown"
 
 
+@pytest.mark.parametrize(
+    ("after", "strength"),
+    [("", Strength.CONFIRMED), ("done\n", Strength.CONFIRMED), (PROGRESS, Strength.LIKELY)],
+    ids=["last", "a-word-more", "long-life"],
+)
+def test_crash_that_only_the_shell_tells_of(after: str, strength: Strength) -> None:
+    answer = said(f"{LINES[0]}\n{after}")
+    assert (answer.cause, answer.strength) == ("app_segfault", strength)
+
+
 def test_who_counted_what_failed_speaks_of_the_line_above() -> None:
     assert said(f"ok 1\n{LINES[0]}\nok 2 - a crash is seen as 139\nAll 2 tests passed.\n").cause == "unknown"
 
