@@ -16,6 +16,8 @@ from slurm_triage.nodeset import expand
 
 SINFO = "sinfo -R, or scontrol show node"
 WENT_DOWN = ("unexpectedly rebooted", "not responding", "node failure")
+STUCK = ("kill task failed", "batch job complete failure", "not responding")
+"""Reasons that Slurm itself gives where processes did not end or a node is stuck (slurm_errno.c, slurmctld)."""
 
 
 class NodeFacts:
@@ -65,9 +67,9 @@ class NodeFacts:
 
     @once
     def reason_down(self) -> Fact:
-        """The record of a node of the job gives a reason for being down or drained."""
-        says = "the node's record gives a reason for being down or drained"
-        lines = self._near("node_reason", "ctld_drain")
+        """The record of a node of the job names a stuck or lost node; an upgrade says nothing of a job."""
+        says = "the node's record gives a failure as the reason for being down or drained"
+        lines = [s for s in self._near("node_reason", "ctld_drain") if any(w in s.cite.text.lower() for w in STUCK)]
         return true(says, lines) if lines else unknown(says, "sinfo -R was not seen", SINFO)
 
     @once
