@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 LANGUAGES = (
-    "java_launch", "r_error", "julia_error", "node_error", "ruby_error", "haskell_error", "lua_error", "tcl_error",
+    "java_launch", "julia_error", "node_error", "ruby_error", "haskell_error", "lua_error", "tcl_error",
     "sanitizer_report", "argument_list_too_long", "script_error", "build_error",
 )  # fmt: skip
 """Of run times, shells and build tools."""

@@ -49,7 +49,7 @@ STATUSES = "task_exits"
 FOLLOWERS = frozenset({
     "nccl_remote_exit", "nccl_timeout", "nccl_system_error", "gloo_timeout", "pmix_peer_lost", "mpi_transport_canceled",
     "mpi_transport_error", "mlx5_completion_error", "connection_refused_rendezvous", "mpi_abort", "mpi_error",
-    "pool_worker_died", "error_line",
+    "pool_worker_died", "error_line", "r_error",
 })  # fmt: skip
 """What others say when a process has ended. Before the line in question they tell another story."""
 
@@ -83,7 +83,8 @@ REASON = re.compile(
 """Words of lines that may name a reason although no catalog knows them."""
 
 CARRIERS = frozenset({
-    "error_line", "apptainer_error", "container_runtime_error", "enroot_error", "pyxis_error", "slurmd_pyxis",
+    "error_line", "r_error", "apptainer_error", "container_runtime_error", "enroot_error", "pyxis_error",
+    "slurmd_pyxis",
 })  # fmt: skip
 """Families whose lines may hand on what something else said."""
 

@@ -20,7 +20,7 @@ ECHOES = frozenset({
     "torchrun_child_signal", "torchrun_closing_signal", "torchrun_failure_detail", "torchrun_signal",
     "nccl_remote_exit", "nccl_timeout", "nccl_system_error", "mpi_abort", "mpi_error", "mpi_transport_canceled",
     "mpi_transport_error", "pmix_peer_lost", "mlx5_completion_error", "connection_refused_rendezvous",
-    "exit_status_text", "workflow_error", "make_error", "error_line", "signal_caught", "requeue_handler",
+    "exit_status_text", "workflow_error", "make_error", "error_line", "r_error", "signal_caught", "requeue_handler",
     "time_signal", "shell_signal", "shell_bare_signal", "mpirun_task_signal", "pool_worker_died",
     "dataloader_worker_killed", "checkpoint_writer_frame", "sigabrt_text", "python_fatal_signal", "log_end",
     "log_tail", "log_empty",

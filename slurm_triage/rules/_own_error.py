@@ -32,7 +32,8 @@ SURE_ERRORS = (
 def own_error(job: Job) -> Fact:
     """The last act is such an error, by its type, by srun's word about the exit, or by the exit code itself."""
     says = "it ended on an error of its own code, call or input, and nothing else speaks"
-    code = job.proof.unopposed(says, job.program.says_bad_input, *OWN_ERRORS, "python_exception", "error_line")
+    kin = (*OWN_ERRORS, "python_exception", "error_line", "r_error")
+    code = job.proof.unopposed(says, job.program.says_bad_input, *kin)
     return any_of(says, _by_type(job, says), _by_exit(job, says), code if job.log.read else unknown(says, "", ""))
 
 

@@ -19,6 +19,7 @@ ABOVE = 80
 LESS = (
     "floating_point_text",
     "error_line",
+    "r_error",
     "file_permission",
     "program_not_found",
     "io_error",

@@ -10,7 +10,8 @@ from slurm_triage.rules._own_error import own_error
 from slurm_triage.rules._spoken import named, spoken
 
 TOLD = (
-    *ERROR_LINES, "error_line", "file_exists", "file_permission", "program_not_found", "sigabrt_text", "cpp_exception",
+    *ERROR_LINES, "error_line", "r_error", "file_exists", "file_permission", "program_not_found", "sigabrt_text",
+    "cpp_exception",
     "module_not_found", "floating_point_text", "x86_trap", "mpi_error", "conda_error", "cuda_no_device", "io_error",
 )  # fmt: skip
 """How programs name errors that have no finer cause."""
