@@ -22,7 +22,7 @@ from slurm_triage.facts.memory import Memory
 from slurm_triage.facts.node import NodeFacts
 from slurm_triage.facts.scheduling import Scheduling
 from slurm_triage.facts.telling import CAUSES, ECHO_TYPES, ERRORS, Telling, exception_type
-from slurm_triage.model import Cite, Fact, Sign
+from slurm_triage.model import Cite, Fact, Sign, Voice
 from slurm_triage.sources._messages import label_of
 
 SILENT = frozenset({
@@ -147,17 +147,31 @@ class Proof:
         """The witness holds, and nothing that was read tells another story than the families `kin` do."""
         if not witness.holds:
             return unknown(says, witness.because, witness.how)
-        other = next(self._other_stories((), frozenset(kin)), None)
-        against = other and f"{other.cite.file} line {other.cite.line} tells of something else ({other.id})"
+        against = next(map(_another, self._other_stories((), frozenset(kin))), None)
         against = against or next(self._other_ends(died_of), None) or next(self._deaths_elsewhere((), died_of), None)
         return unknown(says, against, self.log.how) if against else true(says, witness.cites)
+
+    def last_told(self, says: str, *kin: str, died_of: tuple[int, ...] = ()) -> Fact:
+        """The program's own error stands below every other story of the output: it lived to meet that one.
+
+        What Slurm's daemons write of nodes and times is no story here; what the kernel tells is.
+        """
+        last = next(reversed(self.telling.own_errors), None)
+        if last is None:
+            return unknown(says, "no error of its own was seen", self.log.how)
+        for other in self._other_stories((), frozenset(kin)):
+            above = other.cite.file == last.cite.file and other.cite.line < last.cite.line
+            if not above and (other.voice is not Voice.SLURM or other.cite.source == last.cite.source):
+                return unknown(says, _another(other), self.log.how)
+        against = next(self._other_ends(died_of), None)
+        return unknown(says, against, self.log.how) if against else true(says, [last])
 
     # ------------------------------------------------------------------------------------------ what speaks against it
 
     def _against(self, lines: tuple[Sign, ...], kin: frozenset[str], died_of: tuple[int, ...]) -> Iterator[str]:
         """Reasons to doubt, the cheapest to find first."""
         for sign in self._other_stories(lines, kin):
-            yield f"{sign.cite.file} line {sign.cite.line} tells of something else ({sign.id})"
+            yield _another(sign)
         yield from self._other_ends(died_of)
         yield from self._deaths_elsewhere(lines, died_of)
         if any(SURVIVED.search(sign.cite.text) or self.telling.ignored(sign) for sign in lines):
@@ -306,9 +320,8 @@ class Proof:
         if self.exits.job_exit[1] is not None or any(told.get(place) != "shell" for place in places):
             return False
         ends = {end.cite.file: end.cite.line for end in self.log.ends}
-        if any(ends.get(file, 0) - line < NEAR_END for file, line in places):
-            return False
-        return self._life_after(tuple(s for s in self.log.signs if _place(s) in places), frozenset())
+        long = all(ends.get(file, 0) - line >= NEAR_END for file, line in places)
+        return long and self._life_after(tuple(s for s in self.log.signs if _place(s) in places), frozenset())
 
     def no_cause_before(self, death: Fact, *kin: str) -> Fact:
         """As `nothing_before`, for what names a cause by itself: a rule's own family, an error, a kill."""
@@ -346,8 +359,7 @@ class Proof:
     @once
     def _no_job(self) -> bool:
         """Whether the evidence names no job and holds nothing of one: lines that somebody picked out."""
-        output = bool(self.log.ends)
-        return self.attempt.job_id is None and not (output or self.accounting.records or self.accounting.steps)
+        return self.attempt.job_id is None and not (self.log.ends or self.accounting.records or self.accounting.steps)
 
     def sole_story(self, says: str, lines: Iterable[Sign], *kin: str) -> Fact:
         """An excerpt of a log, without a word of any job, that holds these lines and no other story."""
@@ -376,6 +388,10 @@ class Proof:
 
 def _place(sign: Sign) -> tuple[str, int]:
     return (sign.cite.file, sign.cite.line)
+
+
+def _another(sign: Sign) -> str:
+    return f"{sign.cite.file} line {sign.cite.line} tells of something else ({sign.id})"
 
 
 def _names_an_echo(sign: Sign) -> bool:

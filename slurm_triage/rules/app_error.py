@@ -53,7 +53,11 @@ def app_error(job: Job) -> Said:
             "the exit was the program's own, and neither its output nor the node's kernel log names a finer cause",
             program.nothing_else_seen,
             job.telling.no_finer_cause,
-            job.proof.unopposed("nothing else is told", program.failed_by_itself, *TOLD, died_of=OWN_FAULT),
+            any_of(
+                "nothing else is told, or it was outlived",
+                job.proof.unopposed("nothing else is told", program.failed_by_itself, *TOLD, died_of=OWN_FAULT),
+                job.proof.last_told("the program's own error is what is told last", *TOLD, died_of=OWN_FAULT),
+            ),
             negation("it did not fail right after a pause", job.scheduling.failed_after_pause),
             negation("no trouble of device or file system fell into the job's time", job.kernel.trouble_inside),
         )
