@@ -29,8 +29,21 @@ SUCCESS = re.compile(
     re.IGNORECASE,
 )
 """Words that all went well. `done` is none: scripts print it whatever happened."""
+FINISHED = re.compile(r"\b(?:finished|completed)\b", re.IGNORECASE)
+EPILOGUE = re.compile(
+    r"\b(?:jobs?|script|slurm\w*|task|step|date)\b|\b(?:finished|completed)\W+(?:at|on)\b", re.IGNORECASE
+)
+"""What batch scripts say of their end whatever happened, beside `done`."""
+GOES_ON = re.compile(
+    r"\b(?:retrying|will retry|trying again|ignor(?:ed|ing)|skipp(?:ed|ing)|continuing|falling back|expected by"
+    r"|as expected|as designed|reducing)\b|\(caught\b|\(optional\b|^(?:PASSED|XFAIL)\b"
+    r"|\bWARNING\b|\b[Ww]arning:|\[W[ \d]|: W \w+/",
+)
+"""Words with which a line itself says that the program goes on. NCCL prints its fatal errors as `WARN`."""
+WAITS = frozenset({"alloc_granted", "alloc_queued", "alloc_relinquished", "srun_step_busy"})
+"""Families of Slurm's words that tell of no failure: jobs and steps that wait for their resources."""
 FAILURE = re.compile(
-    r"\b(?:not|un|without|no) ?success|(?<!\d)[1-9]\d{0,8} (?:failed|errors?|failures?)\b"
+    r"\b(?:not|un|without|no) ?success|(?<!\d)[1-9]\d{0,8} (?:failed|errors?|failures?)\b(?! ?[:=] ?[\d.])"
     r"|\b(?:fatal|abort(?:ed|ing)?)\b",
     re.IGNORECASE,
 )
@@ -39,17 +52,41 @@ FAILURE = re.compile(
 def kept(events: Iterable[Event]) -> tuple[Sign, ...]:
     """The message lines of an attempt, without those of its output that were outlived.
 
-    All lines are kept where anything but the output was read, and those
-    that Slurm wrote into it always are.
+    All lines are kept where anything but the output was read, and those that Slurm wrote into it always are, but that a
+    step waited for its turn.
     """
     found = tuple(events)
     signs = tuple(e for e in found if isinstance(e, Sign))
     if any(e.cite.source != "job_log" for e in found):
         return signs
     last = {s.cite.file: _outlived_up_to(s, signs) for s in signs if s.id == "log_end"}
+    calm = {s.cite.file: s.cite.line - NEAR_END for s in signs if s.id == "log_end" and _calm_end(s, signs)}
     return tuple(
-        s for s in signs if s.voice is not Voice.PROGRAM or _always(s) or s.cite.line > last.get(s.cite.file, 0)
+        s
+        for s in signs
+        if not (_words(s) and not _always(s) and s.cite.line <= last.get(s.cite.file, 0))
+        and not (_goes_on(s) and s.cite.line <= calm.get(s.cite.file, 0))
     )
+
+
+def _words(sign: Sign) -> bool:
+    """Whether a program wrote the line."""
+    return sign.voice is Voice.PROGRAM
+
+
+def _goes_on(sign: Sign) -> bool:
+    """Whether the line says of itself that it ended nothing."""
+    return ((_words(sign) and not _always(sign)) or sign.id in WAITS) and GOES_ON.search(
+        sign.cite.text[:1000]
+    ) is not None
+
+
+def _calm_end(end: Sign, signs: tuple[Sign, ...]) -> bool:
+    """Whether Slurm tells of no failure at all, and nothing that is known of one stands near the end of the file."""
+    if any(not _words(s) and s.id not in WAITS for s in signs):
+        return False
+    near = (s for s in signs if s.cite.file == end.cite.file and s.cite.line > end.cite.line - NEAR_END)
+    return all(_always(s) or _goes_on(s) for s in near)
 
 
 def _always(sign: Sign) -> bool:
@@ -66,4 +103,7 @@ def _outlived_up_to(end: Sign, signs: tuple[Sign, ...]) -> int:
         return 0
     if any(COUNTED.search(text) for text in texts):
         return end.cite.line
-    return end.cite.line - NEAR_END if any(SUCCESS.search(text) for text in texts) else 0
+    if any(SUCCESS.search(text) for text in texts):
+        return end.cite.line - NEAR_END
+    finished = any(FINISHED.search(text) and not EPILOGUE.search(text) for text in texts)
+    return end.cite.line - NEAR_END if finished and _calm_end(end, signs) else 0

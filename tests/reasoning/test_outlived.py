@@ -94,3 +94,43 @@ def test_table_of_errors() -> None:
 
 def test_proof_needs_no_more_than_before() -> None:
     assert said(f"{PROGRESS}{LINES[4]}\n").strength is Strength.CONFIRMED
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_finished_is_said_of_the_work_not_of_the_script(line: str) -> None:
+    assert said(f"{line}\n{PROGRESS}Training finished.\n").cause == "unknown"
+    assert said(f"{line}\n{PROGRESS}Job finished at Mon Mar  2 10:00:00 CET 2026\n").cause != "unknown"
+    assert said(f"{line}\nTraining finished.\n").cause != "unknown"
+
+
+def test_finished_below_another_failure() -> None:
+    fails = "RuntimeError: CUDA error: device-side assert triggered\n"
+    assert said(f"{PROGRESS}{LINES[3]}\n{PROGRESS}{fails}Training finished.\n").cause == "cuda_device_assert"
+    srun = "srun: error: c1: task 1: Segmentation fault\n"
+    assert said(f"{srun}{LINES[3]}\n{PROGRESS}Training finished.\n").cause != "unknown"
+
+
+GOES_ON = [
+    "CUDA out of memory, reducing batch size to 16 and retrying",
+    "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (caught; skipping this batch)",
+    "[W socket.cpp:697] [c10d] The client socket has failed to connect to [node1]:29500 "
+    "(errno: 111 - Connection refused). Will retry.",
+    "srun: Job 8812345 step creation temporarily disabled, retrying (Requested nodes are busy)",
+]
+
+
+@pytest.mark.parametrize("line", GOES_ON)
+def test_line_that_says_that_it_goes_on(line: str) -> None:
+    assert said(f"{line}\n{PROGRESS}").cause == "unknown"
+    assert said(f"{PROGRESS}{line}\n").cause != "unknown"
+
+
+def test_retry_that_was_not_the_last_one() -> None:
+    lost = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+    assert said(f"{GOES_ON[0]}\n{PROGRESS}{lost}").cause == "gpu_oom"
+    assert said(f"{lost}{PROGRESS}").cause == "gpu_oom"
+
+
+def test_number_before_an_error_that_is_measured_counts_none() -> None:
+    assert said(f"{LINES[0]}\n{PROGRESS}0 failed\nstep 100 error: 0.0123\nThe end\n").cause == "unknown"
+    assert said(f"{LINES[0]}\n{PROGRESS}0 failed\n3 errors\nThe end\n").cause == "app_segfault"
