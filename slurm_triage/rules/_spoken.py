@@ -12,7 +12,9 @@ from slurm_triage.facts.program import ERROR_LINES
 from slurm_triage.facts.telling import ECHO_TYPES, ECHOES, exception_type
 from slurm_triage.model import Fact, Sign, Voice
 
-CLOSING = re.compile(r"^(?:Execution halted|error: called from|BEGIN failed--|Node\.js v\d|CallStack \(from)")
+CLOSING = re.compile(
+    r"^(?:Execution halted|error: called from|BEGIN failed--|Node\.js v\d|CallStack \(from|.{0,80}MPI_ERRORS_ARE_FATAL)"
+)
 """Lines that end a report: the error stands above them."""
 ABOVE = 80
 """Lines above a closing line in which its error stands."""
@@ -20,12 +22,20 @@ LESS = (
     "floating_point_text",
     "error_line",
     "r_error",
+    "mpi_error",
     "file_permission",
     "program_not_found",
     "io_error",
     "shared_library_missing",
 )
 """Families that are asked where no other one names the error."""
+PEERS = (
+    "nccl_remote_exit", "nccl_timeout", "nccl_system_error", "gloo_timeout", "pmix_peer_lost", "rendezvous_timeout",
+    "connection_refused_rendezvous",
+)  # fmt: skip
+"""Families of lines that tell of another process: an exception with such words is no error of its own."""
+LOST_PEER = re.compile(r"connectFullMesh failed|Connection (?:closed|reset) by peer|Broken pipe")
+"""The same, in words of Gloo and errno."""
 OF_REPORT = ("error_frame", "error_message", "log_tail", "log_end", "python_traceback", "python_exception_chain")
 """What is no error by itself."""
 QUOTED = 200
@@ -58,7 +68,9 @@ def spoken(job: Job) -> Spoken | None:
     """The last error of the rank that failed first, else of all; what only echoes another failure comes last."""
     every = job.log.of(*ERROR_LINES, "cpp_exception")
     own = [sign for sign in every if sign.id not in ECHOES and exception_type(sign) not in ECHO_TYPES]
-    own = [sign for sign in own if not job.telling.ignored(sign)]
+    peers = {(sign.cite.file, sign.cite.line) for sign in job.log.of(*PEERS)}
+    own = [s for s in own if not job.telling.ignored(s) and not LOST_PEER.search(s.cite.text)]
+    own = [s for s in own if (s.cite.file, s.cite.line) not in peers]
     line = _last(job, own) or _last(job, job.log.of(*LESS)) or job.program.last_error
     if line is None:
         return None

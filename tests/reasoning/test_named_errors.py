@@ -111,6 +111,25 @@ def test_an_error_that_was_survived_is_not_the_one_that_is_quoted(language: str)
         assert "IndexError: list index out of range, at /home/user1/main.py line 3 in stop" in answer.summary
 
 
+def test_a_rank_that_lost_its_peer_is_not_the_one_that_is_quoted() -> None:
+    lost = TRACEBACK.format(
+        "train.py", 9, "step", "RuntimeError: [pair.cc:534] Connection closed by peer [10.0.0.1]:1972"
+    )
+    own = TRACEBACK.format("train.py", 4, "load", "RuntimeError: shape '[32, 10]' is invalid for input of size 330")
+    for output in (own + lost, lost + own):
+        assert "shape '[32, 10]' is invalid for input of size 330, at" in told(failed(output)).summary
+
+
+def test_what_the_mpi_library_says_is_quoted_not_that_it_is_fatal() -> None:
+    text = (
+        "[c1:00000] *** An error occurred in MPI_Recv\n[c1:00000] *** reported by process [1270939649,1]\n"
+        "[c1:00000] *** on communicator MPI_COMM_WORLD\n[c1:00000] *** MPI_ERR_TRUNCATE: message truncated\n"
+        "[c1:00000] *** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort,\n"
+    )
+    answer = told(failed(text, 15))
+    assert any("MPI_ERR_TRUNCATE: message truncated" in cite.text for cite in answer.evidence)
+
+
 @pytest.mark.parametrize("echo", [BROKEN_PIPE, RESET, CHILD], ids=["pipe", "reset", "child"])
 @pytest.mark.parametrize("first", [True, False])
 def test_an_echo_never_outdoes_another_exception(echo: str, first: bool) -> None:
