@@ -7,7 +7,6 @@ no list below names counts as another story, so that a new signature can take a 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from slurm_triage import signals
@@ -16,6 +15,7 @@ from slurm_triage.facts._kernel import TROUBLE, Kernel
 from slurm_triage.facts._logic import true, unknown
 from slurm_triage.facts._once import once
 from slurm_triage.facts._outlived import NEAR_END
+from slurm_triage.facts._proof_words import CLOSING, LIBRARY, PROMPT, REASON, SURVIVED
 from slurm_triage.facts.cancel import Cancel
 from slurm_triage.facts.log import Log
 from slurm_triage.facts.memory import Memory
@@ -53,45 +53,11 @@ FOLLOWERS = frozenset({
 })  # fmt: skip
 """What others say when a process has ended. Before the line in question they tell another story."""
 
-CLOSING = re.compile(
-    r"[\s=_*#~^|+!<>(){}\[\]-]*|\s*\.{3}\s*"  # rules, carets, brackets, the mark of a cut
-    r"|\s{0,200}(?:File \"[^\"]{1,400}\", line \d{1,9}.*|at [\w.$<>/]{1,300} ?\(.*|#\d{1,4}:? .*|frame #\d{1,4}.*"
-    r"|at \S{1,400}:\d{1,9}|\S{1,400} at line \d{1,9} column \d{1,9}|Error termination\. Backtrace:"  # gfortran, Octave
-    r"|Exception raised from .*)"
-    r"|\[\d{1,5}\]:|Failures:|\S{1,200} FAILED|wandb: .*"  # torchrun's report; what wandb prints as its process ends
-    r"|CUDA kernel errors might be asynchronously .*|For debugging consider passing CUDA_LAUNCH_BLOCKING.*"
-    r"|Compile with `TORCH_USE_CUDA_DSA`.*|Last error:|\s{0,8}what\(\): .*"  # below PyTorch's errors
-    r"|.{0,200}NCCL INFO .{1,200}:\d{1,6} -> \d{1,3}\b.*"
-)
-"""Lines that belong to a report of an error and are no sign of life: rules, frames of a stack."""
-
-SURVIVED = re.compile(
-    r"\b(?:retry(?:ing)?|retries|trying again|try again|will try|attempt \d{1,6}|ignor(?:ed?|ing)|skip(?:ped|ping)?"
-    r"|continu(?:ed?|ing)|falling back|fall ?back|non-fatal|recover(?:ed|ing)|disabl(?:ed|ing))\b"
-    r"|(?<!NCCL )\bWARN(?:ING)?\b|\b(?:DEBUG|INFO|NOTICE)\b|\b[Ww]arning:",
-    re.IGNORECASE,
-)
-"""Words with which a program says that it goes on. NCCL prints its fatal errors as warnings."""
-
-REASON = re.compile(
-    r"\b(?:errors?|fail(?:ed|ure|s|ing)?|fatal|can ?not|can't|could not|couldn't|unable|not enough|out of|insufficient"
-    r"|exceed(?:s|ed)?|denied|refused|illegal|invalid|corrupt(?:ed|ion)?|timed? ?out|lost|killed|crash(?:ed)?|panic"
-    r"|exceptions?|abort(?:ed|ing)?|missing|not found|no such|unreachable|unavailable|broken|wrong|bad|must|negative"
-    r"|diverged?|nan)\b",
-    re.IGNORECASE,
-)
-"""Words of lines that may name a reason although no catalog knows them."""
-
 CARRIERS = frozenset({
     "error_line", "r_error", "apptainer_error", "container_runtime_error", "enroot_error", "pyxis_error",
     "slurmd_pyxis",
 })  # fmt: skip
 """Families whose lines may hand on what something else said."""
-
-PROMPT = re.compile(
-    r"(?:\([\w.-]{1,60}\) ?)?(?:\[?[\w.-]{1,60}@[\w.-]{1,80}[ :][^\]$#]{0,200}\]?[$#] ?|\$ ?)[\w./~-].{0,400}"
-)
-"""A command at an interactive shell's prompt: the one before it has ended."""
 
 LAUNCHERS = ("hydra_", "mpiexec", "mpirun", "orted", "prted", "prterun", "orterun", "pmi_proxy")
 """How the names of launchers' processes begin."""
@@ -156,14 +122,18 @@ class Proof:
 
         What Slurm's daemons write of nodes and times is no story here; what the kernel tells is.
         """
-        last = next(reversed(self.telling.own_errors), None)
+        unread = (tail for tail in self._unread if not LIBRARY.match(tail.cite.text))
+        errors = (*self.telling.own_errors, *self.log.of("usage_error"), *unread)
+        last = max(errors, key=_place, default=None)
         if last is None:
             return unknown(says, "no error of its own was seen", self.log.how)
         for other in self._other_stories((), frozenset(kin)):
             above = other.cite.file == last.cite.file and other.cite.line < last.cite.line
             if not above and (other.voice is not Voice.SLURM or other.cite.source == last.cite.source):
                 return unknown(says, _another(other), self.log.how)
-        against = next(self._other_ends(died_of), None)
+        node = [c for c in self.node.said_lost.cites if (c.file, c.line) > _place(last)]
+        spared = () if node else (self.node.said_lost,)  # srun's word, and the script went on without that node
+        against = next(self._other_ends(died_of, spared), None)
         return unknown(says, against, self.log.how) if against else true(says, [last])
 
     # ------------------------------------------------------------------------------------------ what speaks against it
@@ -211,11 +181,9 @@ class Proof:
             self.program.foreign_signal,
         )  # fmt: skip
 
-    def _other_ends(self, died_of: tuple[int, ...]) -> Iterator[str]:
+    def _other_ends(self, died_of: tuple[int, ...], spared: tuple[Fact, ...] = ()) -> Iterator[str]:
         """An end by something else, or one that does not fit an error of the program's own."""
-        for fact in self._ends:
-            if fact.holds:
-                yield fact.says
+        yield from (fact.says for fact in self._ends if fact.holds and fact not in spared)
         for fact in (self.program.killed_first, self.kernel.trouble_inside):
             if fact.holds is not False:
                 yield fact.because or fact.says
@@ -266,10 +234,13 @@ class Proof:
     def _unread_reason(self, lines: tuple[Sign, ...]) -> Sign | None:
         """A line that no catalog knows and that sounds like an error, among the last ones of a file with the lines."""
         files = {sign.cite.file for sign in lines}
-        for tail in self.log.of("log_tail"):
-            if tail.cite.file in files and not self._of_a_report(tail) and REASON.search(tail.fields["text"][:1000]):
-                return tail
-        return None
+        return next((tail for tail in self._unread if tail.cite.file in files), None)
+
+    @once
+    def _unread(self) -> tuple[Sign, ...]:
+        """Last lines of the output that no catalog knows and that sound like an error."""
+        tails = (t for t in self.log.of("log_tail") if REASON.search(t.fields["text"][:1000]))
+        return tuple(tail for tail in tails if not self._of_a_report(tail))
 
     def _of_a_report(self, tail: Sign) -> bool:
         """Whether a line is one that a catalog knows, or belongs to the report of an error."""
