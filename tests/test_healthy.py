@@ -13,8 +13,6 @@ from tests.healthy import ARCHIVE, LINES, Healthy, judge, logs, measure, multipl
 
 SMALL = 4.0
 """Megabytes: nearly every log once."""
-KNOWN: frozenset[tuple[str, str]] = frozenset({("output/explain_printed.log, alone", "gpu_fallen_off_bus")})
-"""(log, cause): false positives that are not mended yet. Only to be shortened."""
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +22,7 @@ def judged() -> Healthy:
 
 def test_no_healthy_log_gets_a_cause(judged: Healthy) -> None:
     whole = [f for f in judged.false if not f.log.startswith(LINES)]
-    assert [f for f in whole if (f.log, f.cause) not in KNOWN] == []
+    assert whole == []
 
 
 def test_no_single_line_that_a_job_survived_gets_a_cause(judged: Healthy) -> None:

@@ -40,6 +40,8 @@ GOES_ON = re.compile(
     r"|\bWARNING\b|\b[Ww]arning:|\[W[ \d]|: W \w+/",
 )
 """Words with which a line itself says that the program goes on. NCCL prints its fatal errors as `WARN`."""
+MENTION = re.compile(r"(?:^|\s)(?:Examples?|e\.g\.|For example)[:,]? \S|^\s*\|(?:[^|]{1,400}\|){2,40}\s*$")
+"""Forms of manuals: an example, the row of a table."""
 WAITS = frozenset({"alloc_granted", "alloc_queued", "alloc_relinquished", "srun_step_busy"})
 """Families of Slurm's words that tell of no failure: jobs and steps that wait for their resources."""
 FAILURE = re.compile(
@@ -75,10 +77,10 @@ def _words(sign: Sign) -> bool:
 
 
 def _goes_on(sign: Sign) -> bool:
-    """Whether the line says of itself that it ended nothing."""
-    return ((_words(sign) and not _always(sign)) or sign.id in WAITS) and GOES_ON.search(
-        sign.cite.text[:1000]
-    ) is not None
+    """Whether the line says of itself that it ended nothing, or only mentions what may happen."""
+    told = (_words(sign) and not _always(sign)) or sign.id in WAITS
+    text = sign.cite.text[:1000]
+    return told and (GOES_ON.search(text) or MENTION.search(text)) is not None
 
 
 def _calm_end(end: Sign, signs: tuple[Sign, ...]) -> bool:

@@ -116,6 +116,8 @@ GOES_ON = [
     "[W socket.cpp:697] [c10d] The client socket has failed to connect to [node1]:29500 "
     "(errno: 111 - Connection refused). Will retry.",
     "srun: Job 8812345 step creation temporarily disabled, retrying (Requested nodes are busy)",
+    "  Example: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
+    "| 122 | EDQUOT | Disk quota exceeded |",
 ]
 
 
