@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from slurm_triage.attempts import Attempt
 from slurm_triage.facts._logic import any_of, false, true, unknown
 from slurm_triage.facts._once import once
@@ -16,6 +18,10 @@ ENOENT, EACCES, ENOEXEC = "No such file or directory", "Permission denied", "Exe
 
 CUT_INTERPRETER = "bad interpreter("
 """Where the first line of a script ends in CR LF, slurmstepd's message is cut before its error text."""
+
+
+BATCH_SCRIPT = re.compile(r"/job\d{1,10}/slurm_script$")
+"""Slurm's own copy of the batch script, in slurmd's spool (slurmstepd's _make_batch_script in mgr.c)."""
 
 
 class Launch:
@@ -128,9 +134,19 @@ class Launch:
     # ------------------------------------------------------------------------------------------ program files
 
     def execve(self, error: str) -> tuple[Sign, ...]:
-        """slurmstepd's execve() lines with this error text."""
-        lines = self.log.of("slurm_execve", "slurmd_execve")
+        """slurmstepd's execve() lines with this error text, but for a lost copy of the batch script."""
+        lines = (s for s in self.log.of("slurm_execve", "slurmd_execve") if s not in self.script_lost)
         return tuple(s for s in lines if error in s.cite.text or (error == ENOENT and CUT_INTERPRETER in s.cite.text))
+
+    @once
+    def script_lost(self) -> tuple[Sign, ...]:
+        """Lines that say that Slurm's copy of the batch script was not there when it was to be started.
+
+        That the script's interpreter is missing is told in other words (`bad interpreter`, task.c of slurmstepd), so
+        this is the spool of the node: it was cleared, is shared by several nodes, or is no local disk.
+        """
+        lines = self.log.of("slurm_execve", "slurmd_execve")
+        return tuple(s for s in lines if ENOENT in s.cite.text and BATCH_SCRIPT.search(s.fields.get("path") or ""))
 
     def _program(self, says: str, error: str, *ids: str) -> Fact:
         by_stepd = self.execve(error)

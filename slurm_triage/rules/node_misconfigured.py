@@ -1,7 +1,7 @@
 """Rule: the node is not set up for jobs."""
 
 from slurm_triage.facts import Job
-from slurm_triage.facts._logic import all_of, any_of
+from slurm_triage.facts._logic import all_of, any_of, false, true
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, confirm, owner, require, rule, summary, support
 from slurm_triage.rules._told import ECHOES, outlived, proven
@@ -51,7 +51,11 @@ def node_misconfigured(job: Job) -> Said:
     said = job.telling.said("Slurm could not set the job up on the node", *LINES)
     disk = job.storage.seen("a local file system of the node failed", job.storage.broken_local)
     read_only = job.telling.said("a file system was read-only", "read_only_fs")
-    broken = any_of("the node is not in order", said, all_of("a local disk failed under the job", disk, read_only))
+    lost = "Slurm's copy of the batch script was not in the node's spool"
+    spool = true(lost, job.launch.script_lost) if job.launch.script_lost else false(lost, "no line says that")
+    broken = any_of(
+        "the node is not in order", said, spool, all_of("a local disk failed under the job", disk, read_only)
+    )
     yield require(broken)
     yield confirm(job.storage.proves("a local file system failed and the program felt it", job.storage.broken_local))
     mine = "Slurm could not set the job up on the node"
