@@ -41,7 +41,7 @@ def file_descriptor_limit(job: Job) -> Said:
     """
     lines = job.log.of("too_many_open_files")
     yield from told(job, "the program says that too many files are open", "too_many_open_files")
-    files = [s for s in lines if "inotify" not in s.cite.text]  # those have a limit of their own
+    files = [s for s in lines if s.fields.get("error") and "inotify" not in s.cite.text]  # that has its own limit
     yield from proven(job, "too many files are open", files)
     node = any("system" in s.fields for s in lines)
     yield owner(Owner.ADMIN if node else Owner.USER)
