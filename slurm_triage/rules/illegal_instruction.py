@@ -2,6 +2,7 @@
 
 from slurm_triage import signals
 from slurm_triage.facts import Job
+from slurm_triage.facts._logic import unknown
 from slurm_triage.model import Owner
 from slurm_triage.rules import Said, action, owner, rule, summary
 from slurm_triage.rules._advice import fitting_advice
@@ -40,8 +41,17 @@ def illegal_instruction(job: Job) -> Said:
     https://numpy.org/doc/stable/reference/simd/build-options.html
     """
     trapped = job.log.has("a library stopped itself with a trap instruction", "tcl_fork_bug", "glibc_abort")
+    if trapped.holds is False and _only_a_parent_says(job):
+        why = "only the parent of the process tells of it; libraries end themselves so, too (Tcl_Panic, __builtin_trap)"
+        trapped = unknown(trapped.says, why, "read the kernel log for `trap invalid opcode`")
     yield from crash(job, signals.SIGILL, "sigill_text", unless=trapped)
     yield owner(Owner.USER)
     yield summary(f"A process of the job died of an illegal instruction{where(job, signals.SIGILL)}.")
     yield action("Use a build for this node's CPU, or nodes that fit the build.", "lscpu")
     yield from fitting_advice(job, "illegal_instruction")
+
+
+def _only_a_parent_says(job: Job) -> bool:
+    """Whether a parent in Python is all that tells of the signal: what the process itself said may be missing."""
+    deaths = [d for d in job.exits.deaths if d.signal == signals.SIGILL]
+    return bool(deaths) and all(d.wrapped for d in deaths) and not job.program.kernel_fault(signals.SIGILL).holds
