@@ -23,10 +23,10 @@ from slurm_triage.model import Cite, ExitInfo, Fact, ShownExit, Sign, Stamp, Tas
 SHELL_BASE = 128
 SHELL_LINES = (
     "shell_signal", "shell_bare_signal", "torchrun_child_signal", "torchrun_signal", "mpirun_task_signal",
-    "dataloader_worker_killed",
+    "dataloader_worker_killed", "python_child_signal",
 )  # fmt: skip
 """Families in which a shell, a launcher or a parent says that a process below it died of a signal."""
-PARENTS = ("torchrun_child_signal", "dataloader_worker_killed")
+PARENTS = ("torchrun_child_signal", "dataloader_worker_killed", "python_child_signal")
 """Of these, parents in Python, which end with the exit code 1 whatever their worker died of."""
 TEARDOWN = (signals.SIGTERM, signals.SIGKILL)
 UNCUT = ("sacct_json", "scontrol_job")

@@ -23,7 +23,7 @@ ECHOES = frozenset({
     "exit_status_text", "workflow_error", "make_error", "error_line", "r_error", "signal_caught", "requeue_handler",
     "time_signal", "shell_signal", "shell_bare_signal", "mpirun_task_signal", "pool_worker_died",
     "dataloader_worker_killed", "checkpoint_writer_frame", "sigabrt_text", "python_fatal_signal", "log_end",
-    "log_tail", "log_empty",
+    "log_tail", "log_empty", "python_child_signal",
 })  # fmt: skip
 """Families that report an end or another process's failure: they never outdo an error named before them."""
 

@@ -17,7 +17,7 @@ CRASH_ECHOES = ("app_error", "peer_rank_died", "mpi_abort", "accounting_state_wr
 KIN = (
     "sigsegv_handler", "sigbus_text", "sigill_text", "python_fatal_signal", "dataloader_worker_killed",
     "checkpoint_writer_frame", "tcl_fork_bug", "cpu_not_supported", "sigabrt_text", "time_signal", "x86_segfault",
-    "x86_trap", "arm64_fault", "general_protection",
+    "x86_trap", "arm64_fault", "general_protection", "python_child_signal",
 )  # fmt: skip
 """How crashes are told."""
 
