@@ -53,7 +53,7 @@ def recognise(name: str, head: Sequence[str]) -> float:
         return 0.8 + hint
     if found:
         return 0.45 + hint
-    return 0.4 if hint else 0.0
+    return 0.15 if hint else 0.0  # a name alone: below a job's output whose lines are known (kubectl logs)
 
 
 def parse(file: EvidenceFile, context: Context) -> Iterator[Event]:
