@@ -47,19 +47,10 @@ def test_recorded_jobs_are_diagnosed_rightly(corpus: str) -> None:
     assert row.confirmed_recall is not None and row.confirmed_recall >= 0.70, _missed(scored)
 
 
-STILL_WRONG = frozenset({
-    "crlf_step", "loader_worker_crashes", "loader_worker_killed", "mpich_bad_rank", "mpich_no_program",
-    "mpich_rank_crashes", "openmpi_no_program", "pmi2_abort", "python_child_crash", "python_pool_worker_crash",
-    "scratch_full_tar", "scratch_full_torch", "shell_status_hidden", "torchrun_rank_killed",
-})  # fmt: skip
-"""Our own cases of which a wrong cause is confirmed so far. A name that is right again is taken out."""
-
-
 def test_our_own_cases_are_diagnosed_rightly() -> None:
     scored = score(OWN, processes=1)
     assert _failed(scored) == []
-    wrong = [text for text in _wrong_confirmed(scored) if text.partition(":")[0].rpartition("-")[2] not in STILL_WRONG]
-    assert wrong == []
+    assert _wrong_confirmed(scored) == []
     row = figures(OWN, scored)
     assert row.false_hardware == 0
     assert row.accuracy is not None and row.accuracy >= 0.85, _missed(scored)
