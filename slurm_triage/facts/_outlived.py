@@ -61,8 +61,17 @@ def kept(events: Iterable[Event]) -> tuple[Sign, ...]:
     signs = tuple(e for e in found if isinstance(e, Sign))
     if any(e.cite.source != "job_log" for e in found):
         return signs
-    last = {s.cite.file: _outlived_up_to(s, signs) for s in signs if s.id == "log_end"}
-    calm = {s.cite.file: s.cite.line - NEAR_END for s in signs if s.id == "log_end" and _calm_end(s, signs)}
+    files: dict[str, list[Sign]] = {}
+    for sign in signs:
+        files.setdefault(sign.cite.file, []).append(sign)
+    quiet = all(_words(s) or s.id in WAITS for s in signs)
+    last: dict[str, int] = {}
+    calm: dict[str, int] = {}
+    for end in (s for s in signs if s.id == "log_end"):
+        own = files[end.cite.file]
+        still = quiet and _calm_end(end, own)
+        last[end.cite.file] = _outlived_up_to(end, own, still)
+        calm[end.cite.file] = end.cite.line - NEAR_END if still else 0
     return tuple(
         s
         for s in signs
@@ -83,11 +92,9 @@ def _goes_on(sign: Sign) -> bool:
     return told and (GOES_ON.search(text) or MENTION.search(text)) is not None
 
 
-def _calm_end(end: Sign, signs: tuple[Sign, ...]) -> bool:
-    """Whether Slurm tells of no failure at all, and nothing that is known of one stands near the end of the file."""
-    if any(not _words(s) and s.id not in WAITS for s in signs):
-        return False
-    near = (s for s in signs if s.cite.file == end.cite.file and s.cite.line > end.cite.line - NEAR_END)
+def _calm_end(end: Sign, own: list[Sign]) -> bool:
+    """Whether nothing that is known of a failure stands near the end of the file. `own`: its lines."""
+    near = (s for s in own if s.cite.line > end.cite.line - NEAR_END)
     return all(_always(s) or _goes_on(s) for s in near)
 
 
@@ -95,9 +102,11 @@ def _always(sign: Sign) -> bool:
     return sign.id in ("log_end", "log_tail", "log_empty")
 
 
-def _outlived_up_to(end: Sign, signs: tuple[Sign, ...]) -> int:
-    """The last line of the file that the program outlived, 0 if that is not known."""
-    own = [s for s in signs if s.cite.file == end.cite.file]
+def _outlived_up_to(end: Sign, own: list[Sign], still: bool) -> int:
+    """The last line of the file that the program outlived, 0 if that is not known.
+
+    `own`: the lines of the file; `still`: neither Slurm nor its last lines tell of a failure.
+    """
     if len({s.id for s in own if s.voice is Voice.PROGRAM}) >= LISTING:
         return end.cite.line
     texts = [s.fields["text"][:1000] for s in own if s.id == "log_tail" and s.cite.line > end.cite.line - LAST]
@@ -108,4 +117,4 @@ def _outlived_up_to(end: Sign, signs: tuple[Sign, ...]) -> int:
     if any(SUCCESS.search(text) for text in texts):
         return end.cite.line - NEAR_END
     finished = any(FINISHED.search(text) and not EPILOGUE.search(text) for text in texts)
-    return end.cite.line - NEAR_END if finished and _calm_end(end, signs) else 0
+    return end.cite.line - NEAR_END if finished and still else 0
