@@ -31,9 +31,11 @@ SUCCESS = re.compile(
 """Words that all went well. `done` is none: scripts print it whatever happened."""
 FINISHED = re.compile(r"\b(?:finished|completed)\b", re.IGNORECASE)
 EPILOGUE = re.compile(
-    r"\b(?:jobs?|script|slurm\w*|task|step|date)\b|\b(?:finished|completed)\W+(?:at|on)\b", re.IGNORECASE
+    r"\b(?:jobs?|script|slurm\w*|task|step|date)\b|\b(?:finished|completed)\W+(?:at|on)\b"
+    r"|\b(?:not|never|only|partly|partially|fail\w*|error\w*)\b|n't\b|\d ?(?:of|/|out of) ?\d",
+    re.IGNORECASE,
 )
-"""What batch scripts say of their end whatever happened, beside `done`."""
+"""What batch scripts say of their end whatever happened, beside `done`, and what was finished in part or not at all."""
 GOES_ON = re.compile(
     r"\b(?:retrying|will retry|trying again|ignor(?:ed|ing)|skipp(?:ed|ing)|continuing|falling back|expected by"
     r"|as expected|as designed|reducing)\b|\(caught\b|\(optional\b|^(?:PASSED|XFAIL)\b"

@@ -103,6 +103,13 @@ def test_finished_is_said_of_the_work_not_of_the_script(line: str) -> None:
     assert said(f"{line}\nTraining finished.\n").cause != "unknown"
 
 
+@pytest.mark.parametrize(
+    "last", ["Run was not completed", "3 of 10 epochs completed", "Finished with errors", "couldn't be finished"]
+)
+def test_finished_in_part_or_not_at_all(last: str) -> None:
+    assert said(f"{LINES[3]}\n{PROGRESS}{last}\n").cause == "gpu_oom"
+
+
 def test_finished_below_another_failure() -> None:
     fails = "RuntimeError: CUDA error: device-side assert triggered\n"
     assert said(f"{PROGRESS}{LINES[3]}\n{PROGRESS}{fails}Training finished.\n").cause == "cuda_device_assert"
