@@ -76,6 +76,8 @@ _COMMON = frozenset(
     {"bash", "sh", "zsh", "python", "python3", "srun", "sbatch", "salloc", "wrap", "sleep", "hostname", "cluster"}
     | {"user", "node", "host", "job", "step", "task", "test", "main", "home", "data", "work", "shared", "scratch"}
     | {"path", "dir", "file", "example", "com", "mail", "account", "group"}
+    | {"mpiexec", "mpirun", "mpiexec.hydra", "hydra_pmi_proxy", "pmi_proxy", "orted", "orterun", "prted", "prterun"}
+    | {"torchrun", "deepspeed", "accelerate", "ray", "java", "julia", "octave", "matlab", "perl", "ruby", "rscript"}
 )
 
 

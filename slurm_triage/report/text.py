@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from slurm_triage.causes import title
 from slurm_triage.clock import show
-from slurm_triage.model import Cite, Coverage, Diagnosis, ExitInfo, JobIdentity, Moment, Stamp
+from slurm_triage.model import Cite, Coverage, Diagnosis, ExitInfo, JobIdentity, Missing, Moment, Stamp
 from slurm_triage.nodeset import fold
 from slurm_triage.report import mask
 from slurm_triage.report.document import document, ruled_out_by, strength
@@ -326,13 +326,20 @@ def _unread(coverage: Iterable[Coverage]) -> list[list[str]]:
 
 
 def _missing(diagnosis: Diagnosis) -> list[list[str]]:
-    items = []
+    """What is missing; facts that one look would settle stand together."""
+    by_look: dict[str, list[Missing]] = {}
     for missing in diagnosis.missing:
-        lines = wrap(f"- {words(missing.fact)}", 2)
-        if missing.would_settle:
-            lines += wrap(f"would settle: {words(missing.would_settle)}", 2, "    ", "      ")
-        if missing.how:
-            lines += wrap(f"to find out: {words(missing.how)}", 2, "    ", "      ")
+        by_look.setdefault(missing.how or missing.fact, []).append(missing)
+    items = []
+    for together in by_look.values():
+        lines: list[str] = []
+        for missing in together:
+            lines += wrap(f"- {words(missing.fact)}", 2)
+        settled = "; ".join(dict.fromkeys(words(m.would_settle) for m in together if m.would_settle))
+        if settled:
+            lines += wrap(f"would settle: {settled}", 2 + len(together), "    ", "      ")
+        if together[0].how:
+            lines += wrap(f"to find out: {words(together[0].how)}", 2, "    ", "      ")
         items.append(lines)
     return items + _unread(diagnosis.coverage)
 
