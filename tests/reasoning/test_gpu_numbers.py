@@ -234,6 +234,8 @@ def test_the_gpu_that_did_not_only_lose_its_peer() -> None:
 
 
 def test_lines_that_the_driver_no_longer_prints() -> None:
-    line = "NVRM: Rate limiting GSP RPC error prints for GPU at PCI:0000:3b:00 (printing 1 of every 30).  The GPU likely "
+    line = (
+        "NVRM: Rate limiting GSP RPC error prints for GPU at PCI:0000:3b:00 (printing 1 of every 30).  The GPU likely "
+    )
     answer = told(task(UNKNOWN_ERROR, kernel(97, line + "needs to be reset.")))
     assert candidates(answer).get("gpu_firmware_gsp") == "confirmed"

@@ -15,7 +15,8 @@ MEMORY = (
 
 LASTING = (
     b"xid", b"nvrm", b"nvlink", b"nvswitch", b"gpu", b"fallen off", b"fabric", b"amdgpu", b"edac", b"mce",
-    b"machine check", b"hardware error", b"memory failure", b"soft offline", b"corrected error", b"memory error", b"deferred error",
+    b"machine check", b"hardware error", b"memory failure", b"soft offline", b"corrected error", b"memory error",
+    b"deferred error",
     b"fatal error", b"info error", b"bert:", b"ext4-fs", b"xfs (", b"btrfs", b"read-only", b"i/o error",
     b" error, dev ", b"nvme", b"controller is down", b"link is down", b"linux version ", b" time ",
 )  # fmt: skip
@@ -26,8 +27,8 @@ OTHERS = (
     b"blocked for more", b"info: task ", b"rcu_", b"bug:", b"oops", b"panic", b"callbacks suppressed",
     b"messages dropped", b"kernel messages", b"pcie", b"aer", b"dpc:", b"error status/mask", b"surprise down",
     b"sdes", b"cmpltto", b"completion timeout", b"malftlp", b"malformed tlp", b"timer timeout", b"timeout,",
-    b"mlx5", b"infiniband", b"nfs", b": server ", b"lustre", b"lnet", b"evicted", b"11-0:", b": connection to ", b"mmfs",
-    b"gpfs", b"temperature", b"sigbus", b"warning:", b"slurm", b"[ptlrpc]", b"[sunrpc]",
+    b"mlx5", b"infiniband", b"nfs", b": server ", b"lustre", b"lnet", b"evicted", b"11-0:", b": connection to ",
+    b"mmfs", b"gpfs", b"temperature", b"sigbus", b"warning:", b"slurm", b"[ptlrpc]", b"[sunrpc]",
 )  # fmt: skip
 """Of what happens at one moment."""
 
