@@ -41,6 +41,8 @@ BYTES_AHEAD = 8 * 1024 * 1024
 """Most bytes of evidence that it has in hand; one case may have more."""
 SECONDS = 120.0
 """What one case may take."""
+START = 60.0
+"""Seconds that a process may take to start, on a machine that has other things to do."""
 MEMORY = 2 * 1024**3
 """Bytes of address space of a process."""
 TRIES = 2
@@ -161,7 +163,7 @@ class Pool:
     def _ready(self) -> list[_Worker]:
         """Those that said something or are gone, or that took too long; waits for them."""
         busy = [worker for worker in self._workers if worker.hand or not worker.started]
-        until = min(worker.since for worker in busy) + self.seconds
+        until = min(worker.since + worker.patience(self.seconds) for worker in busy)
         return [key.data for key, _ in self._lines.select(max(0.0, until - time.monotonic()))] or busy
 
     def _drop(self, worker: _Worker) -> None:
@@ -268,9 +270,13 @@ class _Worker:
             self.gone = True
         return said
 
+    def patience(self, seconds: float) -> float:
+        """Seconds that it may take for what it is at: its start, or a case, which may take so many."""
+        return seconds if self.started else max(seconds, START)
+
     def late(self, seconds: float) -> bool:
-        """Whether it is at a case for too long."""
-        return (bool(self.hand) or not self.started) and time.monotonic() - self.since >= seconds
+        """Whether it is at something for too long."""
+        return (bool(self.hand) or not self.started) and time.monotonic() - self.since >= self.patience(seconds)
 
     def end(self) -> None:
         """Ends it, and leaves no zombie."""

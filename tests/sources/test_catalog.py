@@ -86,15 +86,14 @@ def test_forms_are_linear(folder: str, signature: Signature) -> None:
 
 
 @pytest.mark.parametrize("folder", folders())
-def test_a_long_line_without_a_hint_is_cheap(folder: str) -> None:
+def test_no_regex_is_tried_on_a_line_without_a_hint(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def tried(signature: Signature, text: str) -> None:
+        raise AssertionError(f"{signature.id} was tried on {text[:20]!r}...")
+
     catalog = load(folder)
+    monkeypatch.setattr(Signature, "fields", tried)
     for line in ("x" * LONG, " " * LONG, "0" * LONG):
-        best = float("inf")
-        for _ in range(5):
-            start = time.process_time()
-            assert catalog.match(line) == []
-            best = min(best, time.process_time() - start)
-        assert best < 0.01
+        assert catalog.match(line) == []
 
 
 FAMILY = """
