@@ -44,7 +44,7 @@ from slurm_triage.report.document import document
 from tests import accuracy_history, healthy
 from tests.accuracy_text import miss_text, table
 from tests.citations import Citations, cites_of, places_of
-from tests.corpus.load import BUILTIN, PUBLIC, CorpusError, LoadedCase, cases
+from tests.corpus.load import BUILTIN, PUBLIC, PUBLIC_MORE, CorpusError, LoadedCase, cases
 
 PROCESSES = 2
 
@@ -293,7 +293,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Command line; see the module's docstring for the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.accuracy", description="Score the diagnosis over a corpus.")
     parser.add_argument(
-        "--corpus", action="append", metavar="NAME|DIR", help=f"{', '.join(BUILTIN)}, or a folder of cases (repeatable)"
+        "--corpus", action="append", metavar="NAME|DIR", help=f"{', '.join(BUILTIN)}, {PUBLIC_MORE}, or a folder"
     )
     parser.add_argument(
         "--history",

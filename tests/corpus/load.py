@@ -31,6 +31,8 @@ OWN = "recorded-own"
 """Failures of programs in many languages, of MPI and of torch, recorded on the mini cluster (`tests/cluster/own_cases`)."""
 PUBLIC = "public-cases"
 """Excerpts that people pasted into public reports."""
+PUBLIC_MORE = "public-more"
+"""Further ones, labelled before the engine was asked: what is said of reports that nobody has looked at."""
 BUILTIN = (*RECORDED, OWN, PUBLIC)
 LABELS = ("expect.toml", "case.toml")
 """Files with the right answer; they are never among the files of a case."""
@@ -45,7 +47,7 @@ class CorpusError(Exception):
 def cases(name: str | Path) -> Iterator[LoadedCase]:
     """(id, files, label) of every case of a corpus, by id.
 
-    `name` is one of `BUILTIN`, an archive (`*.tar.xz`) or a folder. The id is the case's path in the corpus; `files`
+    `name` is one of `BUILTIN` or `PUBLIC_MORE`, an archive (`*.tar.xz`) or a folder. The id is the case's path in the corpus; `files`
     maps names relative to the case folder to their bytes, the cluster's files (`slurm_triage.case.CLUSTER_FILES`) as
     `<cluster_dir>/<file>`, as `slurm_triage.case.read` names them; `label` is the parsed label file.
 
@@ -96,7 +98,7 @@ def _toml(what: str, data: bytes) -> dict[str, Any]:
 
 def _tree(name: str | Path) -> dict[PurePosixPath, bytes]:
     """Every regular file of the corpus, by its path in it."""
-    path = HERE / f"{name}.tar.xz" if str(name) in BUILTIN else Path(name)
+    path = HERE / f"{name}.tar.xz" if str(name) in (*BUILTIN, PUBLIC_MORE) else Path(name)
     try:
         if path.is_dir():
             found = (p for p in path.rglob("*") if p.is_file() and not p.is_symlink())
