@@ -23,7 +23,7 @@ from slurm_triage.history.command import (
     out,
     terminal_width,
 )
-from slurm_triage.history.database import HistoryError, check, connect, explained, version
+from slurm_triage.history.database import HistoryError, check, connect, explained, reading, version
 from slurm_triage.report.table import UNKNOWN, Column, printable, table
 
 COLUMNS = (
@@ -369,17 +369,13 @@ def _ask(options: argparse.Namespace) -> int:
     find = queries.by_job if options.verb == "show" else queries.newest
     extras: list[dict[str, object]] = []
     # Everything is read before anything is printed: a reader who waits in a pager must not hold up a writer.
-    db = connect(path, readonly=True)
-    try:
-        with explained(path):
-            rows = find(db, filters, None if limit is None else limit + 1)
-            timeless = queries.unknown_time(db, filters) if filters.has_window else 0
-            more = limit is not None and len(rows) > limit
-            rows = rows[:limit]
-            if options.verb == "show" and options.json:
-                extras = [_extra(db, row) for row in rows]
-    finally:
-        db.close()
+    with reading(path) as db:
+        rows = find(db, filters, None if limit is None else limit + 1)
+        timeless = queries.unknown_time(db, filters) if filters.has_window else 0
+        more = limit is not None and len(rows) > limit
+        rows = rows[:limit]
+        if options.verb == "show" and options.json:
+            extras = [_extra(db, row) for row in rows]
     width = terminal_width()
     if options.json:
         flat = [{**_flat(row), "correction": _correction(row)} for row in rows]

@@ -14,6 +14,9 @@ from slurm_triage.report.table import printable
 DEFAULT_DB = "/var/lib/slurm-triage/history.sqlite"
 """The history that is read when neither --db nor SDIAG_HISTORY names one."""
 
+WINDOW = 90 * 86400.0
+"""Seconds that patterns are looked for in without --since."""
+
 OK, REFUSED, UNUSABLE = 0, 1, 3
 """Exit codes; argparse adds 2 for a usage error."""
 
@@ -37,6 +40,13 @@ def moment(text: str) -> float:
         return queries.parse_time(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def window(options: argparse.Namespace, now: float) -> tuple[float, float]:
+    """The time of --since and --until, where they are not given the last `WINDOW` seconds: two epochs."""
+    until: float = now if options.until is None else options.until
+    since: float = until - WINDOW if options.since is None else options.since
+    return since, until
 
 
 def count(text: str) -> int:

@@ -24,7 +24,7 @@ from slurm_triage.history.command import (
     out,
     terminal_width,
 )
-from slurm_triage.history.database import HistoryError, connect, explained, writing
+from slurm_triage.history.database import HistoryError, connect, explained, reading, writing
 from slurm_triage.report.table import Column, printable, table
 
 if TYPE_CHECKING:
@@ -224,13 +224,9 @@ def corrections(options: argparse.Namespace) -> int:
     from slurm_triage.history.corrections import COUNTS, since
 
     path = history_file(options)
-    db = connect(path, readonly=True)
-    try:
-        with explained(path):
-            found = since(db)[::-1]
-            rows = queries.newest(db, options.filters, None) if options.job is not None else []
-    finally:
-        db.close()
+    with reading(path) as db:
+        found = since(db)[::-1]
+        rows = queries.newest(db, options.filters, None) if options.job is not None else []
     if options.job is not None:
         wanted = {row["id"] for row in rows}
         found = [c for c in found if c.attempt in wanted]

@@ -165,6 +165,17 @@ def connect(path: Path, *, readonly: bool = False, current: bool = True) -> sqli
     return db
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """A history that is only read, and closed afterwards. Raises `HistoryError`, also for what goes wrong meanwhile."""
+    db = connect(path, readonly=True)
+    try:
+        with explained(path):
+            yield db
+    finally:
+        db.close()
+
+
 def version(db: sqlite3.Connection, path: Path, *, known: int | None = None) -> int:
     """The schema's version, 0 for an empty file.
 

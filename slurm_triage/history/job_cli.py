@@ -22,16 +22,15 @@ from slurm_triage.history.command import (
     note,
     out,
     terminal_width,
+    window,
 )
-from slurm_triage.history.database import connect, explained
+from slurm_triage.history.database import reading
 from slurm_triage.report.table import Column, printable, table
 
 if TYPE_CHECKING:
     from slurm_triage.history.patterns.run import Pattern, Run
     from slurm_triage.history.program_runs import Program
 
-WINDOW = 90 * 86400.0
-"""Seconds that are looked back without --since."""
 _JOBID = re.compile(r"[0-9]{1,20}(?:[_+][0-9]{1,10})?")
 
 COLUMNS = (
@@ -67,21 +66,15 @@ def add_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser], where: 
 def run(options: argparse.Namespace) -> int:
     """Answers the question; returns the exit status."""
     from slurm_triage.history.patterns.program import patterns
+    from slurm_triage.history.program_runs import runs_of
 
     path = history_file(options)
-    until = time.time() if options.until is None else options.until
-    since = until - WINDOW if options.since is None else options.since
-    db = connect(path, readonly=True)
-    try:
-        with explained(path):
-            program = _chosen(db, options)
-            if program is None:
-                return REFUSED
-            from slurm_triage.history.program_runs import runs_of
-
-            runs = runs_of(db, program, since, until)
-    finally:
-        db.close()
+    since, until = window(options, time.time())
+    with reading(path) as db:
+        program = _chosen(db, options)
+        if program is None:
+            return REFUSED
+        runs = runs_of(db, program, since, until)
     shown = runs[-options.limit :] if options.limit else runs
     found = patterns(runs) if options.why else []
     if options.json:

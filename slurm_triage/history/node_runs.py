@@ -23,14 +23,13 @@ GOOD = "no_failure"
 
 @dataclass
 class NodeRuns:
-    """`placements` to compare, `causes` (and owners) of the failures that count against each node, runs on nodes that
-    ended well (`good`), attempts that failed (`bad`).
+    """`placements` to compare, `causes` (and owners) of the failures that count against each node, and how many runs on
+    nodes ended well.
     """
 
     placements: Placements = field(default_factory=Placements)
     causes: defaultdict[str, Counter[tuple[str, str]]] = field(default_factory=lambda: defaultdict(Counter))
     good: int = 0
-    bad: int = 0
 
 
 def read(
@@ -104,7 +103,6 @@ def _bad(
             for node in nodes:
                 found.placements.add(node, one, 1)
             continue
-        found.bad += 1
         first_node = row["first_failure_node"]
         found.placements.attempt(nodes, one, first_node)
         for node in (first_node,) if first_node in nodes else nodes:

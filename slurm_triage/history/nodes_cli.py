@@ -8,15 +8,24 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from slurm_triage.history.command import OK, count, history_file, json_array, moment, names, note, out, terminal_width
-from slurm_triage.history.database import connect, explained
+from slurm_triage.history.command import (
+    OK,
+    count,
+    history_file,
+    json_array,
+    moment,
+    names,
+    note,
+    out,
+    terminal_width,
+    window,
+)
+from slurm_triage.history.database import reading
 from slurm_triage.report.table import Column, printable, table
 
 if TYPE_CHECKING:
     from slurm_triage.history.patterns.nodes import NodeRate
 
-WINDOW = 90 * 86400.0
-"""Seconds that are looked back without --since."""
 EXPIRY = 14 * 86400.0
 """Seconds after which a node that is avoided is to be looked at again."""
 CAUSES = 3
@@ -61,14 +70,9 @@ def run(options: argparse.Namespace) -> int:
 
     path = history_file(options)
     now = time.time()
-    until = now if options.until is None else options.until
-    since = until - WINDOW if options.since is None else options.since
-    db = connect(path, readonly=True)
-    try:
-        with explained(path):
-            runs = node_runs.read(db, since, until, options.cluster or (), options.user or ())
-    finally:
-        db.close()
+    since, until = window(options, now)
+    with reading(path) as db:
+        runs = node_runs.read(db, since, until, options.cluster or (), options.user or ())
     rates = compare(runs.placements)
     shown = rates[: options.limit or None]
     if options.json:

@@ -31,6 +31,7 @@ from tests.bench.history import SIZES as LARGE
 from tests.bench.history import bench_large
 from tests.bench.live import bench_live
 from tests.bench.log_scan import SIZES, bench_log_scan
+from tests.bench.sample import sample
 from tests.bench.service import JOBS, bench_service
 from tests.bench.timing import summary, timed
 from tests.bench.witnesses import bench_hooks, bench_plugin
@@ -38,16 +39,6 @@ from tests.corpus.load import BUILTIN, CorpusError, cases, write
 
 ROWS = 10_000
 NODES, USERS, CAUSES = 200, 40, ("memcg_oom", "time_limit", "app_error", "node_fail", "cancelled_by_user")
-SAMPLE = ("recorded-24.11", "1088-oom_one_of_four_kbe")
-"""Corpus and id of the case that the commands are timed with: all kinds of evidence, a kernel log among them."""
-
-
-def sample() -> dict[str, bytes]:
-    """The files of the sample case."""
-    corpus, wanted = SAMPLE
-    return next(files for case_id, files, _ in cases(corpus) if case_id == wanted)
-
-
 # ------------------------------------------------------------------------------------------------ commands
 
 

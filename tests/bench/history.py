@@ -19,14 +19,14 @@ from typing import Any
 from slurm_triage.case import from_files
 from slurm_triage.engine import diagnose
 from slurm_triage.history.good_runs import DAY, GoodRun
+from slurm_triage.history.queries import show_time
 from slurm_triage.history.store import History
 from slurm_triage.nodeset import fold
 from slurm_triage.report.document import document
+from tests.bench.sample import sample
 from tests.bench.timing import summary
-from tests.corpus.load import cases
 
 SIZES = (10_000, 100_000, 1_000_000)
-SAMPLE = ("recorded-24.11", "1088-oom_one_of_four_kbe")
 NODES, USERS, PROGRAMS, DAYS = 500, 60, 4, 90
 WIDE = 0.2
 """Share of jobs of more than one node."""
@@ -65,22 +65,16 @@ class _Jobs:
         if rng.random() >= BAD:
             good.append(GoodRun("bench", str(number), user, name, "main", end - 3600, end, fold(nodes)))
             return
-        start = _stamp(end - 3600)
+        start = show_time(end - 3600)
         job = {
             **self._model["job"], "cluster": "bench", "job_id": str(number), "shown_id": str(number), "user": user,
-            "name": name, "nodes": nodes, "submit": start, "start": start, "end": _stamp(end),
+            "name": name, "nodes": nodes, "submit": start, "start": start, "end": show_time(end),
         }  # fmt: skip
         bad.append({**self._model, "cause": rng.choice(CAUSES), "job": job, "parts": []})
 
 
-def _stamp(epoch: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(epoch))
-
-
 def _fill(path: Path, count: int) -> Iterator[str]:
-    corpus, wanted = SAMPLE
-    files = next(files for case_id, files, _ in cases(corpus) if case_id == wanted)
-    jobs = _Jobs(count, document(diagnose(from_files(files))))
+    jobs = _Jobs(count, document(diagnose(from_files(sample()))))
     good_runs = diagnoses = 0
     of_good = of_bad = 0.0
     with History.open(path) as history:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import random
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from slurm_triage.history.good_runs import DAY, GoodRun
+from slurm_triage.history.queries import show_time
 from slurm_triage.history.store import Detail, History
 from slurm_triage.nodeset import fold
 from tests.history.examples import document
@@ -49,7 +49,7 @@ class Planted:
         made = document(cause=cause, owner=owner)
         made["job"] = {
             **made["job"], "job_id": number, "shown_id": number, "user": user, "name": name, "nodes": list(nodes),
-            "submit": _stamp(end - elapsed - 300), "start": _stamp(end - elapsed), "end": _stamp(end),
+            "submit": show_time(end - elapsed - 300), "start": show_time(end - elapsed), "end": show_time(end),
         }  # fmt: skip
         made["first_failure"] = {"rank": 0, "node": first, "time": None, "what": "x"} if first else None
         self._bad.append(made)
@@ -69,7 +69,3 @@ class Planted:
                 for made in self._bad:
                     history.record(made, Detail())
         return self.path
-
-
-def _stamp(epoch: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(epoch))
