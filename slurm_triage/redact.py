@@ -77,7 +77,6 @@ _COMMON = frozenset(
     | {"user", "node", "host", "job", "step", "task", "test", "main", "home", "data", "work", "shared", "scratch"}
     | {"path", "dir", "file", "example", "com", "mail", "account", "group"}
     | {"mpiexec", "mpirun", "mpiexec.hydra", "hydra_pmi_proxy", "pmi_proxy", "orted", "orterun", "prted", "prterun"}
-    | {"torchrun", "deepspeed", "accelerate", "ray", "java", "julia", "octave", "matlab", "perl", "ruby", "rscript"}
 )
 
 
